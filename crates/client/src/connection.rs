@@ -70,9 +70,9 @@ impl Connection {
             return self.unsent.push_back(message);
         }
         match self.link.outgoing.try_respond(message) {
-            Err(link::Refused::Full(message)) => self.unsent.push_back(message),
+            Err(link::TryRespondError::Full(message)) => self.unsent.push_back(message),
             // Reading from the link reports that it is closed.
-            Ok(()) | Err(link::Refused::Closed) => {}
+            Ok(()) | Err(link::TryRespondError::Closed) => {}
         }
     }
 

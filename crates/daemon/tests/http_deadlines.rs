@@ -6,49 +6,61 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use daemon::config::{Config, ConfigArgs, Paths};
-use daemon::net::auth::{Auth, Door, Gate, Refusals, Secret};
-use daemon::net::http::{self, Crowd, Deadlines, Peer, Server};
+use daemon::net::auth::{Auth, Authenticator, RejectionLog, Secret};
+use daemon::net::http::{HEARTBEAT, HttpFrontEnd};
 use daemon::observe::metrics::Metrics;
 use engine::audit::NoAudit;
+use link::listen::{ConnectionLimiter, HttpPeer, HttpServer, PhaseDeadlines, WhenFull};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, DuplexStream, duplex};
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
 
 const TOKEN: &str = "a-token-that-is-long-enough-0123456789";
 const HEAD: &str = "POST /rpc HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer a-token-that-is-long-enough-0123456789\r\n";
 
-fn server(root: &Path) -> Arc<Server> {
+fn server(root: &Path) -> Arc<HttpServer<HttpFrontEnd>> {
     server_at(root, Paths { token: Some(Secret::new(TOKEN)), ..Paths::default() })
 }
 
-fn server_at(root: &Path, paths: Paths) -> Arc<Server> {
+fn server_at(root: &Path, paths: Paths) -> Arc<HttpServer<HttpFrontEnd>> {
     let paths = Paths { state: Some(root.to_owned()), ..paths };
     let args = ConfigArgs { file: None, roots: vec![root.to_owned()] };
     let config = Config::parse("", Path::new(""), &args, &paths).unwrap();
     let stop = CancellationToken::new();
-    Arc::new(Server {
+    let front_end = HttpFrontEnd {
         service: Arc::new(
             daemon::serve::service(&config, &paths, (Arc::new(NoAudit), Metrics::off()), stop.clone())
                 .unwrap(),
         ),
-        gate: Gate::new(Auth::new(&config, &paths).unwrap(), Door::new(&config.server)),
-        refusals: Refusals::new(Arc::new(NoAudit)),
+        authenticator: Authenticator::new(Auth::new(&config, &paths).unwrap(), &config.server),
+        rejections: RejectionLog::new(Arc::new(NoAudit)),
         metrics: Metrics::off(),
-        tells_metrics: true,
+        serves_metrics: true,
         http_path: "/rpc".to_owned(),
         ws_path: "/ws".to_owned(),
-        deadlines: Deadlines::default(),
+        heartbeat: HEARTBEAT,
         websocket: link::websocket::Settings::default(),
         limits: link::Limits::default(),
+        stop: stop.clone(),
+        tasks: TaskTracker::new(),
+    };
+    Arc::new(HttpServer {
+        tasks: front_end.tasks.clone(),
+        service: Arc::new(front_end),
+        limiter: ConnectionLimiter::new(10),
+        when_full: WhenFull::Reject,
+        deadlines: PhaseDeadlines::default(),
+        tls: None,
         stop,
-        tasks: tokio_util::task::TaskTracker::new(),
     })
 }
 
-fn connect(server: &Arc<Server>) -> DuplexStream {
+fn connect(server: &Arc<HttpServer<HttpFrontEnd>>) -> DuplexStream {
     let (ours, theirs) = duplex(1024);
-    let place = Crowd::new(10).enter().unwrap();
-    let peer = Peer { address: Some("127.0.0.1:1".parse().unwrap()), certificate: None, place };
-    tokio::spawn(http::serve(server.clone(), ours, peer));
+    let slot = server.limiter.try_acquire().unwrap();
+    let peer = HttpPeer { address: Some("127.0.0.1:1".parse().unwrap()), certificate: None };
+    let server = server.clone();
+    tokio::spawn(async move { server.serve(Box::new(ours), Box::new(()), peer, slot).await });
     theirs
 }
 
@@ -101,7 +113,7 @@ async fn headers_that_are_too_long_are_refused() {
 }
 
 /// A server whose token lies in the file that is returned.
-fn server_with_file(root: &Path) -> (Arc<Server>, PathBuf) {
+fn server_with_file(root: &Path) -> (Arc<HttpServer<HttpFrontEnd>>, PathBuf) {
     let file = root.join("the-token");
     std::fs::write(&file, TOKEN).unwrap();
     std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o600)).unwrap();
@@ -131,10 +143,10 @@ async fn a_token_that_is_revoked_while_the_body_comes_is_worth_nothing_when_it_i
 async fn a_token_that_is_revoked_between_the_gate_and_the_watch_is_noticed() {
     let folder = tempfile::tempdir().unwrap();
     let (server, file) = server_with_file(folder.path());
-    let caller = server.gate.auth.bearer(TOKEN).unwrap();
+    let caller = server.service.authenticator.auth.bearer(TOKEN).unwrap();
     std::fs::remove_file(file).unwrap();
     // The change is told here, before anybody watches for this caller.
-    assert!(server.gate.auth.bearer(TOKEN).is_err());
-    let noticed = http::revoked(&server.gate, &caller);
+    assert!(server.service.authenticator.auth.bearer(TOKEN).is_err());
+    let noticed = daemon::net::http::revoked(&server.service.authenticator, &caller);
     tokio::time::timeout(std::time::Duration::from_secs(60), noticed).await.unwrap();
 }

@@ -213,7 +213,7 @@ fn a_unix_socket_is_its_owners_replaces_a_stale_one_and_goes_with_the_daemon() {
     let mut command = sandbox.command(env!("CARGO_BIN_EXE_rexd"));
     let second = command.arg("serve").args(flags).output().unwrap();
     assert!(!second.status.success());
-    assert!(String::from_utf8_lossy(&second.stderr).contains("something listens there"));
+    assert!(String::from_utf8_lossy(&second.stderr).contains("is in use by another process"));
 
     served.signal(Signal::HUP);
     writeln!(stream, "{PING}").unwrap();
@@ -229,7 +229,7 @@ fn what_is_in_the_way_of_a_socket_stays() {
     let path = sandbox.write("file", "precious");
     let mut command = sandbox.command(env!("CARGO_BIN_EXE_rexd"));
     let refused = command.args(["serve", "--unix", path.to_str().unwrap()]).output().unwrap();
-    assert!(String::from_utf8_lossy(&refused.stderr).contains("it is no socket"));
+    assert!(String::from_utf8_lossy(&refused.stderr).contains("exists and is not a socket"));
     assert_eq!(sandbox.read("file"), "precious");
 }
 
@@ -335,7 +335,7 @@ async fn tls_is_served_and_its_files_may_change_while_it_is() {
     assert!(served.urls[0].starts_with("https://"), "{:?}", served.urls);
     let plain = served.ask("GET /healthz", "");
     assert_eq!(status(&plain), 400);
-    assert!(plain.contains("speaks TLS"), "{plain}");
+    assert!(plain.contains("uses TLS"), "{plain}");
 
     let token = format!("Authorization: Bearer {TOKEN}\r\n");
     let (answer, first) = ask_tls(&served, &certificates.ca, None, &token).await.unwrap();
@@ -406,7 +406,7 @@ fn a_second_signal_ends_it_at_once_and_bad_addresses_are_refused() {
         let mut command = sandbox.command(env!("CARGO_BIN_EXE_rexd"));
         let refused = command.args(["serve", "--http", address]).output().unwrap();
         assert!(!refused.status.success());
-        assert!(String::from_utf8_lossy(&refused.stderr).contains("is not an address"), "{refused:?}");
+        assert!(String::from_utf8_lossy(&refused.stderr).contains("invalid listen address"), "{refused:?}");
     }
     let mut served = ServedDaemon::start(&sandbox, &["--http", "0"], 1);
     served.signal(Signal::TERM);

@@ -1,62 +1,62 @@
-//! What can be asked on the command line.
+//! The command line of `rexhub`.
 
 use std::path::PathBuf;
 
 use clap::{Args as ArgGroup, Parser, Subcommand};
 
 use crate::config::PublicUrl;
-use crate::store::Kind;
+use crate::store::TokenKind;
 
-/// Where hosts dial in and clients find them.
+/// Connect clients to executors that cannot be reached directly
 #[derive(Debug, Parser)]
 #[command(name = "rexhub", version, propagate_version = true, max_term_width = 100, after_help = EXAMPLES)]
 pub struct Args {
-    /// What to do
+    /// The command to run
     #[command(subcommand)]
-    pub command: Ask,
+    pub command: HubCommand,
 }
 
 const EXAMPLES: &str = "\
 Examples:
-  rexhub token add build-1 --kind executor     prints a token for an executor
-  rexhub token add laptop --kind harness       prints a token for a Codex client
-  rexhub serve                                 serves both on 127.0.0.1:8787";
+  rexhub token add build-1 --kind executor     print a token for an executor
+  rexhub token add laptop --kind harness       print a token for a Codex client
+  rexhub serve                                 serve both on 127.0.0.1:8787";
 
-/// What to do.
+/// The commands of `rexhub`.
 #[derive(Debug, Subcommand)]
-pub enum Ask {
+pub enum HubCommand {
     /// Run the hub; prints `listening URL` when it is ready
     Serve(Serve),
-    /// Make, list and remove tokens; a running hub knows at once
+    /// Create, list and remove tokens; a running hub applies changes at once
     #[command(subcommand)]
-    Token(TokenAsk),
-    /// Users of the web: not in this version yet
+    Token(TokenCommand),
+    /// Manage users of the web (not supported yet)
     #[command(hide = true)]
-    User(Later),
-    /// Codes with which hosts enrol: not in this version yet
+    User(UnsupportedArgs),
+    /// Manage enrolment codes of hosts (not supported yet)
     #[command(hide = true)]
-    JoinCode(Later),
-    /// Hosts: not in this version yet
+    JoinCode(UnsupportedArgs),
+    /// Manage hosts (not supported yet)
     #[command(hide = true)]
-    Host(Later),
+    Host(UnsupportedArgs),
 }
 
 /// `rexhub serve`.
 #[derive(Debug, ArgGroup)]
 pub struct Serve {
-    /// Where to listen; port 0 takes any
+    /// Address to listen on; port 0 selects a free port
     #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:8787")]
     pub listen: String,
 
-    /// The certificate for TLS, in PEM, with those that lead to a known one
+    /// TLS certificate chain in PEM
     #[arg(long, value_name = "FILE", requires = "tls_key")]
     pub tls_cert: Option<PathBuf>,
 
-    /// Its key, in PEM
+    /// TLS private key in PEM
     #[arg(long, value_name = "FILE", requires = "tls_cert")]
     pub tls_key: Option<PathBuf>,
 
-    /// Where others reach the hub, if a proxy stands before it
+    /// URL of the hub for executors, if it is behind a proxy
     #[arg(long, value_name = "URL")]
     pub public_url: Option<PublicUrl>,
 
@@ -67,13 +67,13 @@ pub struct Serve {
     pub(crate) enrol: Option<String>,
 
     #[command(flatten)]
-    pub(crate) place: Place,
+    pub(crate) data: DataArgs,
 }
 
-/// Where things are kept.
+/// The options for the data directory.
 #[derive(Debug, ArgGroup)]
-pub(crate) struct Place {
-    /// Where everything is kept [default: $XDG_DATA_HOME/rexhub]
+pub(crate) struct DataArgs {
+    /// Data directory [default: $XDG_DATA_HOME/rexhub]
     #[arg(long, value_name = "DIR")]
     pub(crate) data: Option<PathBuf>,
 
@@ -83,67 +83,67 @@ pub(crate) struct Place {
 
 /// `rexhub token`.
 #[derive(Debug, Subcommand)]
-pub enum TokenAsk {
-    /// Make a token and print it; it is not shown again
+pub enum TokenCommand {
+    /// Create a token and print it; it is not shown again
     Add(TokenAdd),
     /// List tokens
     List(TokenList),
-    /// Remove a token; whoever is connected with it is disconnected
+    /// Remove a token and close its connections
     Remove(TokenRemove),
 }
 
 /// `rexhub token add`.
 #[derive(Debug, ArgGroup)]
 pub struct TokenAdd {
-    /// A name for it
+    /// Name of the token
     #[arg(value_name = "NAME", value_parser = name)]
     pub name: String,
 
-    /// What it is for
+    /// Use of the token
     #[arg(long, value_enum)]
-    pub kind: Kind,
+    pub kind: TokenKind,
 
     #[command(flatten)]
-    pub(crate) place: Place,
+    pub(crate) data: DataArgs,
 }
 
 /// `rexhub token list`.
 #[derive(Debug, ArgGroup)]
 pub struct TokenList {
-    /// As JSON, one line each
+    /// Print JSON, one object per line
     #[arg(long)]
     pub json: bool,
 
     #[command(flatten)]
-    pub(crate) place: Place,
+    pub(crate) data: DataArgs,
 }
 
 /// `rexhub token remove`.
 #[derive(Debug, ArgGroup)]
 pub struct TokenRemove {
-    /// Its name
+    /// Name of the token
     #[arg(value_name = "NAME")]
     pub name: String,
 
     #[command(flatten)]
-    pub(crate) place: Place,
+    pub(crate) data: DataArgs,
 }
 
-/// What a later version does.
+/// The arguments of a command that is not supported yet.
 #[derive(Debug, ArgGroup)]
-pub struct Later {
+pub struct UnsupportedArgs {
     #[arg(trailing_var_arg = true, allow_hyphen_values = true, hide = true)]
     pub(crate) rest: Vec<String>,
 }
 
-/// The longest name of a token.
-const LONGEST_NAME: usize = 64;
+/// The limit on the length of a token's name.
+const MAX_NAME: usize = 64;
 
 fn name(text: &str) -> Result<String, String> {
     let is_plain = |c: char| c.is_alphanumeric() || matches!(c, '-' | '_' | '.' | '@');
-    match !text.is_empty() && text.chars().count() <= LONGEST_NAME && text.chars().all(is_plain) {
+    match !text.is_empty() && text.chars().count() <= MAX_NAME && text.chars().all(is_plain) {
         true => Ok(text.to_owned()),
-        false => Err(format!("a name has 1 to {LONGEST_NAME} letters, digits, or any of - _ . @")),
+        false => Err(format!("expected 1 to {MAX_NAME} letters, digits or any of - _ . @")),
     }
 }
 
@@ -154,10 +154,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_arguments_make_sense() {
+    fn the_arguments_are_consistent() {
         Args::command().debug_assert();
         assert!(name("build-1.a_b@c").is_ok());
-        for wrong in ["", "a b", "a\n", "../x", &"x".repeat(LONGEST_NAME + 1)] {
+        for wrong in ["", "a b", "a\n", "../x", &"x".repeat(MAX_NAME + 1)] {
             assert!(name(wrong).is_err(), "{wrong:?}");
         }
     }

@@ -1,92 +1,35 @@
-//! Who somebody is: secrets and their digests, tokens and what they are for, and word of those that were removed.
+//! Authentication: the tokens of the hub, their kinds, and notification when one is removed.
 
 use std::collections::HashSet;
-use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
 use http::HeaderMap;
-use http::header::AUTHORIZATION;
-use sha2::{Digest as _, Sha256};
+use link::listen::bearer_token;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-use crate::refusal::Refusal;
-use crate::store::{Kind, Store, StoreError, Token, TokenId};
+use crate::api_error::ApiError;
+use crate::store::{Store, StoreError, Token, TokenId, TokenKind};
 
-/// Bytes of a SHA-256, and of every secret made here.
-const BYTES: usize = 32;
-/// How often is looked whether somebody else, such as `rexhub token remove`, has changed something.
-const LOOK_EVERY: Duration = Duration::from_millis(250);
-/// A token's last use is written down at most once in so many seconds.
-const USED_EVERY: i64 = 60;
+pub use link::listen::{Secret, TokenDigest};
 
-/// A token or ticket in clear. Nothing prints it.
-#[derive(Clone)]
-pub struct Secret(String);
+/// How often the store is checked for changes of other processes, such as `rexhub token remove`.
+const CHECK_INTERVAL: Duration = Duration::from_millis(250);
+/// A token's last use is stored at most once in this time, in seconds.
+const LAST_USED_INTERVAL: i64 = 60;
 
-impl Secret {
-    /// A new one that cannot be guessed.
-    pub fn random() -> Result<Secret, getrandom::Error> {
-        let mut bytes = [0; BYTES];
-        getrandom::fill(&mut bytes)?;
-        Ok(Secret(bytes.iter().map(|byte| format!("{byte:02x}")).collect()))
-    }
-
-    /// The text, for whom it is made.
-    pub fn expose(&self) -> &str {
-        &self.0
-    }
-}
-
-impl fmt::Debug for Secret {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Secret")
-    }
-}
-
-/// The SHA-256 of a secret: all that is kept of it. Digests are looked up, never secrets, so how long that takes says
-/// nothing about a secret.
-#[derive(Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Digest([u8; BYTES]);
-
-impl Digest {
-    /// The digest of a secret.
-    pub fn of(secret: &str) -> Digest {
-        Digest(Sha256::digest(secret.as_bytes()).into())
-    }
-
-    /// Its bytes.
-    pub fn bytes(&self) -> &[u8] {
-        &self.0
-    }
-}
-
-impl fmt::Debug for Digest {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Digest")
-    }
-}
-
-/// Now, in seconds since 1970.
+/// The current time in seconds since 1970.
 pub fn now() -> i64 {
     jiff::Timestamp::now().as_second()
 }
 
 /// The token in `Authorization: Bearer TOKEN`, if there is such a header.
-pub(crate) fn bearer(headers: &HeaderMap) -> Result<Option<&str>, Refusal> {
-    let mut values = headers.get_all(AUTHORIZATION).iter();
-    let Some(value) = values.next() else { return Ok(None) };
-    let is_only = values.next().is_none();
-    let text = value.to_str().unwrap_or_default();
-    let (scheme, token) = text.split_once(' ').unwrap_or((text, ""));
-    match token.trim_matches(' ') {
-        token if is_only && scheme.eq_ignore_ascii_case("bearer") && !token.is_empty() => Ok(Some(token)),
-        _ => Err(Refusal::unproven(
-            "malformed_token",
-            "the Authorization header cannot be read: send one, as `Authorization: Bearer TOKEN`",
-        )),
-    }
+pub(crate) fn bearer(headers: &HeaderMap) -> Result<Option<&str>, ApiError> {
+    bearer_token(headers).map_err(|error| {
+        let message = format!("{error}; send one header `Authorization: Bearer TOKEN`");
+        ApiError::unauthenticated("malformed_token", message)
+    })
 }
 
 /// The tokens of a running hub.
@@ -97,51 +40,52 @@ pub struct Tokens {
 }
 
 impl Tokens {
-    /// Reads all tokens. The future tells about changes until it is cancelled.
+    /// Reads all tokens. The future publishes changes until `stop`; run it on a task.
     pub async fn watch(
         store: Arc<dyn Store>,
         stop: CancellationToken,
     ) -> Result<(Tokens, impl Future<Output = ()> + Send + 'static), StoreError> {
         let revision = store.revision().await?;
         let (sender, known) = watch::channel(ids(&*store).await?);
-        let looking = look(store.clone(), sender, revision);
+        let publishing = publish_changes(store.clone(), sender, revision);
         let until = async move {
-            stop.run_until_cancelled(looking).await;
+            stop.run_until_cancelled(publishing).await;
         };
         Ok((Tokens { store, known }, until))
     }
 
-    /// Where they are kept.
+    /// The store of the tokens.
     pub fn store(&self) -> &dyn Store {
         &*self.store
     }
 
-    /// Who shows this secret, if it is of a token of this kind.
-    pub(crate) async fn check(&self, secret: Option<&str>, kind: Kind) -> Result<Token, Refusal> {
+    /// The token with this secret, if it is of this kind.
+    pub(crate) async fn check(&self, secret: Option<&str>, kind: TokenKind) -> Result<Token, ApiError> {
         let Some(secret) = secret else {
-            let message = format!("a token of the kind {kind} is needed: send `Authorization: Bearer TOKEN`");
-            return Err(Refusal::unproven("no_token", message));
+            let message =
+                format!("a token of the kind {kind} is required: send `Authorization: Bearer TOKEN`");
+            return Err(ApiError::unauthenticated("no_token", message));
         };
-        let Some(token) = self.store.token_of(Digest::of(secret)).await? else {
-            let message = "there is no such token, or no longer: `rexhub token add` makes one";
-            return Err(Refusal::unproven("unknown_token", message));
+        let Some(token) = self.store.token_of(TokenDigest::of(secret)).await? else {
+            let message = "unknown or removed token; create one with `rexhub token add`";
+            return Err(ApiError::unauthenticated("unknown_token", message));
         };
         if token.kind != kind {
             let message = format!("the token {:?} is of the kind {}, not {kind}", token.name, token.kind);
-            return Err(Refusal::forbidden("wrong_kind", message));
+            return Err(ApiError::forbidden("wrong_kind", message));
         }
         let now = now();
-        if token.last_used.is_none_or(|used| now >= used.saturating_add(USED_EVERY)) {
+        if token.last_used.is_none_or(|used| now >= used.saturating_add(LAST_USED_INTERVAL)) {
             self.store.token_used(token.id, now).await?;
         }
         Ok(token)
     }
 
-    /// Waits until there is no such token any more.
+    /// Waits until the token is removed.
     pub(crate) async fn removed(&self, token: TokenId) {
         let mut known = self.known.clone();
         loop {
-            // One that is newer than what was read last is asked for by itself.
+            // A token newer than the last check is looked up.
             let is_known = known.borrow_and_update().contains(&token);
             let is_there = match is_known {
                 true => Ok(true),
@@ -150,9 +94,9 @@ impl Tokens {
             match is_there {
                 Ok(true) => {}
                 Ok(false) => return,
-                // Nothing may change that would have it looked for again.
-                Err(_told_by_look) => {
-                    tokio::time::sleep(LOOK_EVERY).await;
+                // `publish_changes` logs the error; no change may follow, so try again.
+                Err(_logged) => {
+                    tokio::time::sleep(CHECK_INTERVAL).await;
                     continue;
                 }
             }
@@ -163,12 +107,12 @@ impl Tokens {
     }
 }
 
-/// Tells what tokens there are whenever that may have changed.
-async fn look(store: Arc<dyn Store>, known: watch::Sender<HashSet<TokenId>>, mut revision: i64) {
-    let mut fails = false;
+/// Publishes the set of tokens whenever it may have changed.
+async fn publish_changes(store: Arc<dyn Store>, known: watch::Sender<HashSet<TokenId>>, mut revision: i64) {
+    let mut is_failing = false;
     loop {
-        tokio::time::sleep(LOOK_EVERY).await;
-        let looked = async {
+        tokio::time::sleep(CHECK_INTERVAL).await;
+        let checked = async {
             let now = store.revision().await?;
             if now != revision {
                 known.send_replace(ids(&*store).await?);
@@ -176,46 +120,19 @@ async fn look(store: Arc<dyn Store>, known: watch::Sender<HashSet<TokenId>>, mut
             }
             Ok::<_, StoreError>(())
         };
-        match looked.await {
-            Ok(()) => fails = false,
-            Err(error) if !std::mem::replace(&mut fails, true) => {
-                tracing::error!(error = &error as &dyn std::error::Error, "cannot see which tokens are left");
+        match checked.await {
+            Ok(()) => is_failing = false,
+            Err(error) if !std::mem::replace(&mut is_failing, true) => {
+                tracing::error!(
+                    error = &error as &dyn std::error::Error,
+                    "checking the tokens for changes failed"
+                );
             }
-            Err(_told) => {}
+            Err(_logged_before) => {}
         }
     }
 }
 
 async fn ids(store: &dyn Store) -> Result<HashSet<TokenId>, StoreError> {
     Ok(store.tokens().await?.into_iter().map(|token| token.id).collect())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn nothing_prints_a_secret_and_new_ones_differ() {
-        let (one, two) = (Secret::random().unwrap(), Secret::random().unwrap());
-        assert_ne!(one.expose(), two.expose());
-        assert_eq!(one.expose().len(), 64);
-        assert_eq!(format!("{one:?} {:?}", Digest::of(one.expose())), "Secret Digest");
-    }
-
-    #[test]
-    fn a_bearer_token_is_one_whole_header() {
-        let found = |values: &[&'static str]| {
-            let mut headers = HeaderMap::new();
-            for value in values {
-                headers.append(AUTHORIZATION, http::HeaderValue::from_static(value));
-            }
-            bearer(&headers).map(|token| token.map(str::to_owned)).map_err(drop)
-        };
-        assert_eq!(found(&[]), Ok(None));
-        assert_eq!(found(&["Bearer abc"]), Ok(Some("abc".to_owned())));
-        assert_eq!(found(&["bearer  abc "]), Ok(Some("abc".to_owned())));
-        for wrong in [&["Basic abc"][..], &["Bearer"], &["Bearer "], &["Bearer a", "Bearer a"]] {
-            assert_eq!(found(wrong), Err(()), "{wrong:?}");
-        }
-    }
 }

@@ -1,60 +1,60 @@
-//! How the hub is set up: where it listens, where it keeps things, and every bound.
+//! The configuration of the hub: address, data directory and limits.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use http::Uri;
 
-/// How the hub is set up.
+/// The configuration of the hub.
 #[derive(Debug, Clone)]
 pub struct Config {
-    /// `HOST:PORT`; port 0 takes any.
+    /// `HOST:PORT`; port 0 selects a free one.
     pub listen: String,
-    /// Where everything is kept.
+    /// The data directory.
     pub data: PathBuf,
-    /// TLS, if it is spoken.
+    /// The certificate and key; plain HTTP without them.
     pub tls: Option<TlsFiles>,
-    /// Where others reach the hub, if that is not where it listens.
+    /// The URL of the hub for executors, if it is behind a proxy.
     pub public_url: Option<PublicUrl>,
-    /// Every bound.
+    /// The limits.
     pub limits: Limits,
 }
 
 pub use link::listen::TlsFiles;
 
-/// Every bound of the hub. What happens past one stands beside it.
+/// Every limit of the hub, and what happens beyond it.
 #[derive(Debug, Clone)]
 pub struct Limits {
-    /// Connections at a time; the next ones wait to be accepted.
+    /// Connections at a time; further ones are accepted when a slot is free.
     pub connections: usize,
-    /// For the handshake of TLS, the headers of a request, and the handshake of a WebSocket; then the connection ends.
+    /// The time for the TLS handshake, the headers of a request, and the WebSocket handshake; then the connection ends.
     pub handshake: Duration,
-    /// For what is under way when the hub is asked to end.
+    /// The time for open connections to end when the hub stops.
     pub drain: Duration,
-    /// The largest relay frame; a longer one ends the connection it came on.
+    /// The size of a relay frame; a larger one ends its connection.
     pub frame_bytes: usize,
-    /// Executors that one token may register; the next registration is refused.
+    /// Executors of one token; further registrations are rejected.
     pub executors_per_token: usize,
-    /// How long a ticket is good for.
+    /// The lifetime of a ticket.
     pub ticket: Duration,
-    /// Tickets of one executor that wait to be used; the oldest makes room.
+    /// Unused tickets of one executor; a further one removes the oldest.
     pub tickets_per_executor: usize,
-    /// Harnesses connected to one executor, or waiting for it; the next one is refused.
+    /// Harnesses that are connected to one executor or wait for it; further ones are rejected.
     pub harnesses_per_executor: usize,
-    /// Streams of one harness; the next one is reset.
+    /// Streams of one harness; further ones are reset.
     pub streams_per_harness: usize,
-    /// Streams of all harnesses of one executor; the next one is reset.
+    /// Streams of all harnesses of one executor; further ones are reset.
     pub streams_per_executor: usize,
-    /// Bytes that wait for one harness to take them; past it, the harness is disconnected.
+    /// Bytes queued for one harness; beyond it, the harness is disconnected.
     pub queued_bytes: usize,
-    /// Bytes of one connection on their way to another; past it, nothing more is read from the connection.
+    /// Bytes of one connection on their way to another; beyond it, reading from the connection pauses.
     pub in_flight_bytes: usize,
-    /// How long a harness waits for an executor that is away; then it is refused. A little less than the ten seconds
-    /// after which Codex itself gives up, so that it hears why.
+    /// The time that a harness waits for a disconnected executor; then it is rejected. Less than the ten seconds of Codex's
+    /// own deadline, so that Codex receives the reason.
     pub executor_away: Duration,
-    /// Between pings.
+    /// The time between pings.
     pub ping: Duration,
-    /// A connection that gives no sign of life for so long has ended.
+    /// A connection without data from its peer for this long is closed.
     pub silence: Duration,
 }
 
@@ -64,8 +64,8 @@ impl Default for Limits {
             connections: 4096,
             handshake: Duration::from_secs(10),
             drain: Duration::from_secs(5),
-            // A released executor sends an answer as one frame, whatever its size, and a frame that is refused costs it
-            // its connection and everybody theirs.
+            // A released executor sends a response of any size as one frame, and rejecting a frame ends its connection
+            // and those of its harnesses.
             frame_bytes: wire::limits::MAX_LINE_BYTES + (64 << 10),
             executors_per_token: 1024,
             ticket: Duration::from_secs(60),
@@ -82,14 +82,14 @@ impl Default for Limits {
     }
 }
 
-/// A URL at which others reach the hub.
+/// The public URL of the hub.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PublicUrl {
-    /// Whether it is reached through TLS.
+    /// True for `https` and `wss`.
     pub secure: bool,
     /// `HOST[:PORT]`.
     pub authority: String,
-    /// What stands before every path; without a slash at its end.
+    /// The prefix of every path, without a trailing slash.
     pub prefix: String,
 }
 
@@ -97,22 +97,22 @@ impl std::str::FromStr for PublicUrl {
     type Err = String;
 
     fn from_str(text: &str) -> Result<PublicUrl, String> {
-        let wrong = |why: &str| format!("{why} (an example: https://hub.example.com)");
-        let uri: Uri = text.parse().map_err(|error| wrong(&format!("it is no URL: {error}")))?;
+        let invalid = |why: &str| format!("{why} (example: https://hub.example.com)");
+        let uri: Uri = text.parse().map_err(|error| invalid(&format!("not a URL: {error}")))?;
         let secure = match uri.scheme_str() {
             Some("https" | "wss") => true,
             Some("http" | "ws") => false,
-            _ => return Err(wrong("it has to begin with http:// or https://")),
+            _ => return Err(invalid("expected http:// or https://")),
         };
         let authority = uri.authority().map(|authority| authority.as_str().to_owned()).unwrap_or_default();
         if authority.is_empty() || authority.contains('@') || uri.query().is_some() {
-            return Err(wrong("it has to be a host, a port if need be, and a path at most"));
+            return Err(invalid("expected a host, an optional port and an optional path"));
         }
         Ok(PublicUrl { secure, authority, prefix: uri.path().trim_end_matches('/').to_owned() })
     }
 }
 
-/// `$XDG_DATA_HOME/rexhub`, or what stands for it; nothing without a home.
+/// `$XDG_DATA_HOME/rexhub` or `~/.local/share/rexhub`; `None` without a home directory.
 pub fn default_data() -> Option<PathBuf> {
     let absolute = |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
     let data = absolute("XDG_DATA_HOME")
@@ -125,7 +125,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_public_url_is_a_host_with_a_prefix_at_most() {
+    fn a_public_url_is_a_host_with_an_optional_prefix() {
         let parsed: PublicUrl = "https://hub.example.com:8443/rex/".parse().unwrap();
         let expected = ("hub.example.com:8443", "/rex", true);
         assert_eq!((parsed.authority.as_str(), parsed.prefix.as_str(), parsed.secure), expected);

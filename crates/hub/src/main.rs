@@ -1,4 +1,4 @@
-//! `rexhub`: reads what is asked, does it, and ends with 1 if that failed.
+//! `rexhub`: runs the command of its arguments and exits with status 1 if it failed.
 
 use std::io::Write as _;
 use std::process::ExitCode;
@@ -13,7 +13,7 @@ async fn main() -> ExitCode {
     match commands::run(args.command).await {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            // Nobody is left to tell if stderr is gone.
+            // Ignored: stderr may be closed.
             writeln!(std::io::stderr(), "rexhub: {error:#}").ok();
             ExitCode::FAILURE
         }

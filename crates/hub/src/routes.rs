@@ -1,11 +1,11 @@
-//! What the hub answers over HTTP.
+//! The hub's HTTP routes.
 //!
 //! | route | who | what |
 //! |---|---|---|
 //! | `POST /cloud/executor/{id}/register` | executor | a URL to connect to, with a ticket |
 //! | `GET /cloud/executor/{id}/rendezvous?ticket=` | executor | its WebSocket |
 //! | `GET /cloud/executor/{id}/rendezvous?role=harness` | harness | its WebSocket |
-//! | `GET /healthz` | everybody | whether the hub takes work |
+//! | `GET /healthz` | everyone | whether the hub accepts requests |
 
 use std::sync::Arc;
 
@@ -14,132 +14,129 @@ use axum::extract::{Path, Query, Request, State};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::{get, post};
-use axum::{Json, Router};
-use http::header::{HOST, ORIGIN};
-use http::{HeaderMap, StatusCode, Uri};
+use axum::{Extension, Json, Router};
+use http::header::HOST;
+use http::{HeaderMap, StatusCode};
+use link::listen::{HttpConnection, OriginCheck, WebSocketHandshake};
 use serde::{Deserialize, Serialize};
 use wire::exec_server::uri::name_part;
 
+use crate::api_error::ApiError;
 use crate::auth::bearer;
 use crate::config::PublicUrl;
-use crate::refusal::Refusal;
-use crate::rendezvous::{ExecutorId, Rendezvous};
-use crate::upgrade::Handshake;
+use crate::rendezvous::{ExecutorId, Rendezvous, UpgradeRequest};
 
-/// What every request is answered from.
+/// The state that all routes share.
 #[derive(Debug)]
-pub(crate) struct Site {
-    pub(crate) rendezvous: Arc<Rendezvous>,
-    /// Where the hub listens.
-    pub(crate) own: PublicUrl,
-    /// Where others reach it, if that was said.
-    pub(crate) public: Option<PublicUrl>,
+pub(crate) struct HubState {
+    rendezvous: Arc<Rendezvous>,
+    /// The URL of the listener.
+    own: PublicUrl,
+    /// The configured public URL.
+    public: Option<PublicUrl>,
+    origins: OriginCheck,
 }
 
-/// All routes.
-pub(crate) fn router(site: Arc<Site>) -> Router {
+/// The router with all routes and the origin check before them.
+pub(crate) fn router(state: Arc<HubState>) -> Router {
     Router::new()
         .route("/healthz", get(async || "ok\n"))
         .route("/cloud/executor/{id}/register", post(register))
         .route("/cloud/executor/{id}/rendezvous", get(rendezvous))
-        .fallback(async || Refusal::new(StatusCode::NOT_FOUND, "not_found", "there is nothing at this path"))
+        .fallback(async || ApiError::new(StatusCode::NOT_FOUND, "not_found", "no such path"))
         .method_not_allowed_fallback(async || {
-            Refusal::new(StatusCode::METHOD_NOT_ALLOWED, "bad_method", "this path does not take this method")
+            ApiError::new(
+                StatusCode::METHOD_NOT_ALLOWED,
+                "bad_method",
+                "this path does not accept this method",
+            )
         })
-        .layer(middleware::from_fn_with_state(site.clone(), only_own_pages))
-        .with_state(site)
+        .layer(middleware::from_fn_with_state(state.clone(), check_origin))
+        .with_state(state)
 }
 
-/// Pages of other sites have no business here, whatever tokens they know.
-async fn only_own_pages(State(site): State<Arc<Site>>, request: Request, next: Next) -> Response {
-    match site.is_foreign(request.headers()) {
-        true => Refusal::forbidden("foreign_origin", "requests from pages of other sites are refused")
-            .into_response(),
-        false => next.run(request).await,
+/// Rejects requests of pages of other sites, also with a valid token.
+async fn check_origin(State(state): State<Arc<HubState>>, request: Request, next: Next) -> Response {
+    match state.origins.check(request.headers(), None, None) {
+        Err(error) => ApiError::forbidden("foreign_origin", error.to_string()).into_response(),
+        Ok(_address) => next.run(request).await,
     }
 }
 
 #[derive(Debug, Serialize)]
-struct Registered {
+struct RegisterResponse {
     executor_id: String,
     url: String,
 }
 
 async fn register(
-    State(site): State<Arc<Site>>,
+    State(state): State<Arc<HubState>>,
+    Extension(connection): Extension<Arc<HttpConnection>>,
     id: Result<Path<String>, PathRejection>,
     headers: HeaderMap,
-) -> Result<Json<Registered>, Refusal> {
+) -> Result<Json<RegisterResponse>, ApiError> {
     let executor = executor_id(id)?;
-    let ticket = site.rendezvous.register(&executor, bearer(&headers)?).await?;
-    let url = site.rendezvous_url(&headers, &executor, ticket.expose());
-    Ok(Json(Registered { executor_id: executor.as_str().to_owned(), url }))
+    let ticket = state.rendezvous.register(&executor, bearer(&headers)?, &connection).await?;
+    let url = state.rendezvous_url(&headers, &executor, ticket.expose());
+    Ok(Json(RegisterResponse { executor_id: executor.as_str().to_owned(), url }))
 }
 
 #[derive(Debug, Default, Deserialize)]
-struct Asked {
+struct RendezvousQuery {
     role: Option<String>,
     token: Option<String>,
     ticket: Option<String>,
 }
 
 async fn rendezvous(
-    State(site): State<Arc<Site>>,
+    State(state): State<Arc<HubState>>,
+    Extension(connection): Extension<Arc<HttpConnection>>,
     id: Result<Path<String>, PathRejection>,
-    asked: Result<Query<Asked>, QueryRejection>,
+    query: Result<Query<RendezvousQuery>, QueryRejection>,
     mut request: Request,
-) -> Result<Response, Refusal> {
+) -> Result<Response, ApiError> {
     let executor = executor_id(id)?;
-    let Query(asked) = asked.map_err(|error| Refusal::bad("bad_query", error.body_text()))?;
+    let Query(query) = query.map_err(|error| ApiError::bad("bad_query", error.body_text()))?;
     let in_header = bearer(request.headers())?.map(str::to_owned);
-    let handshake = Handshake::of(&mut request)?;
-    match (asked.role.as_deref(), asked.ticket) {
+    let handshake = WebSocketHandshake::from_request(&mut request)?;
+    let request = UpgradeRequest { handshake, connection };
+    match (query.role.as_deref(), query.ticket) {
         (Some("harness"), None) => {
-            let token = in_header.or(asked.token);
-            site.rendezvous.harness(executor, token.as_deref(), handshake).await
+            let token = in_header.or(query.token);
+            state.rendezvous.harness(executor, token.as_deref(), request).await
         }
         (None | Some("executor"), Some(ticket)) => {
-            site.rendezvous.executor(executor, &ticket, handshake).await
+            state.rendezvous.executor(executor, &ticket, request).await
         }
         _ => {
-            let message =
-                "an executor connects to the URL its registration returned, a harness with role=harness";
-            Err(Refusal::bad("bad_role", message))
+            let message = "an executor connects to the URL of its registration, a harness with role=harness";
+            Err(ApiError::bad("bad_role", message))
         }
     }
 }
 
-fn executor_id(id: Result<Path<String>, PathRejection>) -> Result<ExecutorId, Refusal> {
-    let Path(id) = id.map_err(|error| Refusal::bad("bad_executor_id", error.body_text()))?;
+fn executor_id(id: Result<Path<String>, PathRejection>) -> Result<ExecutorId, ApiError> {
+    let Path(id) = id.map_err(|error| ApiError::bad("bad_executor_id", error.body_text()))?;
     ExecutorId::parse(&id)
 }
 
-impl Site {
-    /// Where an executor connects: the public URL, or else the host it has just found us at.
+impl HubState {
+    pub(crate) fn new(rendezvous: Arc<Rendezvous>, own: PublicUrl, public: Option<PublicUrl>) -> HubState {
+        let authority = public.as_ref().map(|public| public.authority.clone());
+        HubState { rendezvous, own, public, origins: OriginCheck::same_origin(authority) }
+    }
+
+    /// The URL for an executor: the public one, or else with the `Host` of its request.
     fn rendezvous_url(&self, headers: &HeaderMap, executor: &ExecutorId, ticket: &str) -> String {
         let base = self.public.as_ref().unwrap_or(&self.own);
-        let asked = authority(headers).filter(|_| self.public.is_none());
-        let (authority, prefix) = (asked.unwrap_or(&base.authority), &base.prefix);
+        let requested = authority(headers).filter(|_| self.public.is_none());
+        let (authority, prefix) = (requested.unwrap_or(&base.authority), &base.prefix);
         let (scheme, id) = (if base.secure { "wss" } else { "ws" }, name_part(executor.as_str()));
         format!("{scheme}://{authority}{prefix}/cloud/executor/{id}/rendezvous?ticket={ticket}")
     }
-
-    /// Whether a browser sends this for a page that is not ours.
-    fn is_foreign(&self, headers: &HeaderMap) -> bool {
-        let mut origins = headers.get_all(ORIGIN).iter();
-        let is_ours = |origin: &http::HeaderValue| {
-            let origin: Option<Uri> = origin.to_str().ok().and_then(|origin| origin.parse().ok());
-            let origin = origin.as_ref().and_then(Uri::authority).map(|origin| origin.as_str());
-            let public = self.public.as_ref().map(|public| public.authority.as_str());
-            let ours = [authority(headers), public];
-            origin
-                .is_some_and(|origin| ours.into_iter().flatten().any(|own| own.eq_ignore_ascii_case(origin)))
-        };
-        !origins.all(is_ours)
-    }
 }
 
-/// The host the client thinks it talks to, if it is one.
+/// The `Host` of a request, if it is a valid authority.
 fn authority(headers: &HeaderMap) -> Option<&str> {
     let host = headers.get(HOST)?.to_str().ok()?;
     let authority: http::uri::Authority = host.parse().ok()?;

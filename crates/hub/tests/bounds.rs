@@ -1,4 +1,4 @@
-//! Peers that send too much, or take too little: they lose what is theirs, and nobody else does.
+//! Peers that send too much or read too little lose their own streams, and no others.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on says so and ends")]
 
 mod support;
@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use hub::config::Limits;
-use support::{Peer, Seen, hub_with_tokens};
+use support::{Peer, Received, hub_with_tokens};
 
-/// A harness that is as well off as before.
+/// Checks that a harness and its executor still exchange messages.
 fn works(harness: &mut Peer, executor: &mut Peer) {
     harness.send("works", "question");
     executor.expect("works", "question");
@@ -18,7 +18,7 @@ fn works(harness: &mut Peer, executor: &mut Peer) {
 }
 
 #[test]
-fn an_oversized_frame_ends_the_connection_it_came_on() {
+fn an_oversized_frame_ends_its_connection() {
     let (hub, token, harness) = hub_with_tokens(Limits { frame_bytes: 64 << 10, ..Limits::default() });
     let mut executor = hub.executor("e", &token);
     let (mut large, mut other) = (hub.harness("e", &harness), hub.harness("e", &harness));
@@ -33,7 +33,7 @@ fn an_oversized_frame_ends_the_connection_it_came_on() {
 }
 
 #[test]
-fn a_frame_as_large_as_codex_takes_passes() {
+fn a_frame_as_large_as_codex_accepts_is_forwarded() {
     let (hub, token, harness) = hub_with_tokens(Limits::default());
     let mut executor = hub.executor("e", &token);
     let mut harness = hub.harness("e", &harness);
@@ -64,7 +64,7 @@ fn a_flood_of_new_streams_stays_bounded() {
         }
     }
     works(&mut other, &mut executor);
-    // One more fits beside the four and the one; then the executor has as many as it may.
+    // A sixth stream fits; then the executor is at its limit.
     other.send("sixth", "x");
     executor.expect("sixth", "x");
     other.send("seventh", "x");
@@ -77,7 +77,7 @@ fn a_flood_of_new_streams_stays_bounded() {
 
 /// ARCHITECTURE.md, invariant 62.
 #[test]
-fn a_harness_that_takes_nothing_is_disconnected_and_slows_nobody() {
+fn a_harness_that_reads_nothing_is_disconnected_and_does_not_slow_others() {
     let (hub, token, harness) = hub_with_tokens(Limits { queued_bytes: 1 << 20, ..Limits::default() });
     let mut executor = hub.executor("e", &token);
     let (mut slow, mut quick) = (hub.harness("e", &harness), hub.harness("e", &harness));
@@ -86,7 +86,7 @@ fn a_harness_that_takes_nothing_is_disconnected_and_slows_nobody() {
     quick.send("quick", "x");
     executor.expect("quick", "x");
     let piece = Bytes::from(vec![b'x'; 64 << 10]);
-    // Far more than a queue and the buffers of the kernel hold; all of it comes through for the one that takes it.
+    // Far more than the queue and the kernel's buffers hold; the other harness receives everything.
     for number in 0..1_000 {
         executor.send("slow", piece.clone());
         executor.send("quick", format!("{number}"));
@@ -94,12 +94,12 @@ fn a_harness_that_takes_nothing_is_disconnected_and_slows_nobody() {
     }
     assert_eq!(executor.reset_next(), "slow");
     works(&mut quick, &mut executor);
-    // Its place is free again although it never took anything, and it still talks.
-    while slow.try_send("slow", "still talking").is_ok() {}
+    // Its connection ends although it never reads and still sends.
+    while slow.try_send("slow", "still sending").is_ok() {}
 }
 
 #[test]
-fn an_executor_that_takes_its_time_gets_everything_in_order() {
+fn a_slow_executor_receives_everything_in_order() {
     let limits = Limits { queued_bytes: 256 << 10, in_flight_bytes: 64 << 10, ..Limits::default() };
     let (hub, token, harness) = hub_with_tokens(limits);
     let mut executor = hub.executor("e", &token);
@@ -115,7 +115,7 @@ fn an_executor_that_takes_its_time_gets_everything_in_order() {
         }
         let mut next = [0, 0];
         while next != [1_000, 1_000] {
-            let Seen::Data(stream, payload) = executor.next() else { panic!("no data") };
+            let Received::Data(stream, payload) = executor.next() else { panic!("no data") };
             let which: usize = stream.parse().unwrap();
             assert_eq!(payload, piece(next[which]));
             next[which] += 1;
@@ -124,13 +124,13 @@ fn an_executor_that_takes_its_time_gets_everything_in_order() {
 }
 
 #[test]
-fn a_peer_that_gives_no_sign_of_life_is_gone_after_a_while() {
+fn a_silent_peer_is_disconnected() {
     let (ping, silence) = (Duration::from_millis(200), Duration::from_secs(3));
     let (hub, token, harness) = hub_with_tokens(Limits { ping, silence, ..Limits::default() });
     let mut executor = hub.executor("e", &token);
     let mut silent = hub.harness("e", &harness);
     silent.send("a", "x");
     executor.expect("a", "x");
-    // The executor answers pings while it waits; the harness, which does not read, does not.
+    // The executor answers pings while it reads; the harness does not read.
     assert_eq!(executor.reset_next(), "a");
 }

@@ -1,4 +1,4 @@
-//! What is installed beside `rexhub`: a unit that a service manager takes, pages and completions.
+//! The installed files of `rexhub`: a valid systemd unit, manual pages and completions.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on says so and ends")]
 
 use std::path::{Path, PathBuf};
@@ -10,20 +10,20 @@ fn project() -> PathBuf {
 
 fn is_there(program: &str) -> bool {
     let path = std::env::var_os("PATH").unwrap_or_default();
-    std::env::split_paths(&path).any(|folder| folder.join(program).is_file())
+    std::env::split_paths(&path).any(|directory| directory.join(program).is_file())
 }
 
 #[test]
-fn everything_is_installed_where_it_is_looked_for_and_the_unit_is_clean() {
-    let folder = tempfile::tempdir().unwrap();
+fn all_files_are_installed_and_the_unit_is_valid() {
+    let directory = tempfile::tempdir().unwrap();
     let made = Command::new("make")
         .args(["--silent", "--no-print-directory", "install-files", "PREFIX=/opt/rexd"])
-        .arg(format!("DESTDIR={}", folder.path().display()))
+        .arg(format!("DESTDIR={}", directory.path().display()))
         .current_dir(project())
         .output()
         .unwrap();
     assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
-    let place = folder.path().join("opt/rexd");
+    let prefix = directory.path().join("opt/rexd");
     for name in [
         "lib/sysusers.d/rexhub.conf",
         "share/man/man1/rexhub.1",
@@ -32,9 +32,9 @@ fn everything_is_installed_where_it_is_looked_for_and_the_unit_is_clean() {
         "share/zsh/site-functions/_rexhub",
         "share/fish/vendor_completions.d/rexhub.fish",
     ] {
-        assert!(place.join(name).is_file(), "{name}");
+        assert!(prefix.join(name).is_file(), "{name}");
     }
-    let unit = place.join("lib/systemd/system/rexhub.service");
+    let unit = prefix.join("lib/systemd/system/rexhub.service");
     let text = std::fs::read_to_string(&unit).unwrap();
     assert!(text.contains("\nExecStart=/opt/rexd/bin/rexhub serve\n"), "{text}");
     if is_there("systemd-analyze") {

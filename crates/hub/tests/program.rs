@@ -1,4 +1,4 @@
-//! `rexhub` as it is run: its line on stdout, its tokens, TLS, what it refuses, and its end.
+//! The program `rexhub`: its line on stdout, tokens, TLS, errors, and its end.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on says so and ends")]
 
 mod support;
@@ -21,14 +21,14 @@ fn rexhub(data: &Path, arguments: &[&str]) -> Command {
     command
 }
 
-/// What it prints when all goes well.
+/// The output of a successful command.
 fn text(data: &Path, arguments: &[&str]) -> String {
     let Output { status, stdout, stderr } = rexhub(data, arguments).output().unwrap();
     assert!(status.success() && stderr.is_empty(), "{}", String::from_utf8_lossy(&stderr));
     String::from_utf8(stdout).unwrap()
 }
 
-/// A hub that runs as a program; it is ended with its test.
+/// A running hub; killed at the end of its test.
 struct Program {
     child: Child,
     stdout: BufReader<ChildStdout>,
@@ -48,7 +48,7 @@ impl Program {
         Program { child, stdout, url, address }
     }
 
-    /// Ends it gently; its status, and all it printed beside the first line.
+    /// Sends SIGTERM; returns the status and the output after the first line.
     fn end(mut self) -> (Option<i32>, String) {
         kill_process(Pid::from_child(&self.child), Signal::TERM).unwrap();
         let mut rest = String::new();
@@ -65,9 +65,9 @@ impl Drop for Program {
 }
 
 #[test]
-fn it_prints_one_line_with_its_real_port_and_ends_when_asked_to() {
-    let folder = tempfile::tempdir().unwrap();
-    let hub = Program::start(folder.path(), &[]);
+fn it_prints_one_line_with_its_port_and_stops_on_sigterm() {
+    let directory = tempfile::tempdir().unwrap();
+    let hub = Program::start(directory.path(), &[]);
     assert_ne!(hub.address.port(), 0);
     assert_eq!(hub.url, format!("http://{}", hub.address));
     let answer = Http::connect(hub.address).unwrap().ask("/healthz", &[], None).unwrap();
@@ -76,9 +76,9 @@ fn it_prints_one_line_with_its_real_port_and_ends_when_asked_to() {
 }
 
 #[test]
-fn tokens_are_made_listed_and_removed_beside_a_running_hub() {
-    let folder = tempfile::tempdir().unwrap();
-    let data = folder.path().join("data");
+fn tokens_are_created_listed_and_removed_while_a_hub_runs() {
+    let directory = tempfile::tempdir().unwrap();
+    let data = directory.path().join("data");
     let hub = Program::start(&data, &[]);
     let executor = text(&data, &["token", "add", "build-1", "--kind", "executor"]);
     let harness = text(&data, &["token", "add", "laptop", "--kind", "harness"]);
@@ -106,7 +106,7 @@ fn tokens_are_made_listed_and_removed_beside_a_running_hub() {
     text(&data, &["token", "remove", "build-1"]);
     assert_eq!(connected.closed(), 1008);
     for (arguments, message) in [
-        (&["token", "remove", "build-1"][..], "there is no token called \"build-1\""),
+        (&["token", "remove", "build-1"][..], "no token \"build-1\""),
         (&["token", "add", "laptop", "--kind", "client"], "there is a token called \"laptop\" already"),
     ] {
         let Output { status, stdout, stderr } = rexhub(&data, arguments).output().unwrap();
@@ -117,8 +117,8 @@ fn tokens_are_made_listed_and_removed_beside_a_running_hub() {
 }
 
 #[test]
-fn what_a_later_version_does_is_refused_by_name() {
-    let folder = tempfile::tempdir().unwrap();
+fn unsupported_commands_return_an_explicit_error() {
+    let directory = tempfile::tempdir().unwrap();
     for (arguments, name) in [
         (&["serve", "--database", "postgres://x"][..], "--database"),
         (&["serve", "--nats", "nats://x"], "--nats"),
@@ -128,23 +128,23 @@ fn what_a_later_version_does_is_refused_by_name() {
         (&["join-code"], "`rexhub join-code`"),
         (&["host", "list"], "`rexhub host`"),
     ] {
-        let Output { status, stdout, stderr } = rexhub(folder.path(), arguments).output().unwrap();
-        let expected = format!("rexhub: {name} is not in this version yet\n");
+        let Output { status, stdout, stderr } = rexhub(directory.path(), arguments).output().unwrap();
+        let expected = format!("rexhub: {name} is not supported yet\n");
         assert_eq!((status.code(), stdout, String::from_utf8(stderr).unwrap()), (Some(1), vec![], expected));
     }
 }
 
 #[test]
-fn what_cannot_work_is_said_before_anything_starts() {
-    let folder = tempfile::tempdir().unwrap();
-    let file = folder.path().join("file");
+fn invalid_arguments_are_reported_at_start() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("file");
     std::fs::write(&file, "no certificate").unwrap();
-    let (path, data) = (file.to_str().unwrap(), folder.path().join("data"));
+    let (path, data) = (file.to_str().unwrap(), directory.path().join("data"));
     let tls = ["serve", "--tls-cert", path, "--tls-key", path];
     for (arguments, data, code, message) in [
-        (&["serve", "--listen", "nowhere"][..], &data, 1, "cannot listen on nowhere"),
-        (&tls, &data, 1, "file: there is no certificate in it"),
-        (&["token", "list"], &file, 1, "cannot use the data folder"),
+        (&["serve", "--listen", "nowhere"][..], &data, 1, "invalid listen address \"nowhere\""),
+        (&tls, &data, 1, "file: the file contains no certificate"),
+        (&["token", "list"], &file, 1, "cannot use the data directory"),
         (&["serve", "--tls-cert", path], &data, 2, "--tls-key"),
         (&["serve", "--public-url", "hub"], &data, 2, "it has to begin with http:// or https://"),
         (&["token", "add", "a b", "--kind", "client"], &data, 2, "letters, digits"),
@@ -158,15 +158,15 @@ fn what_cannot_work_is_said_before_anything_starts() {
 }
 
 #[test]
-fn over_tls_an_executor_is_told_a_wss_url() {
-    let folder = tempfile::tempdir().unwrap();
+fn over_tls_an_executor_receives_a_wss_url() {
+    let directory = tempfile::tempdir().unwrap();
     let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
-    let (certificate, key) = (folder.path().join("cert.pem"), folder.path().join("key.pem"));
+    let (certificate, key) = (directory.path().join("cert.pem"), directory.path().join("key.pem"));
     std::fs::write(&certificate, made.cert.pem()).unwrap();
     std::fs::write(&key, made.signing_key.serialize_pem()).unwrap();
-    let token = text(folder.path(), &["token", "add", "e", "--kind", "executor"]);
+    let token = text(directory.path(), &["token", "add", "e", "--kind", "executor"]);
     let flags = ["--tls-cert", certificate.to_str().unwrap(), "--tls-key", key.to_str().unwrap()];
-    let hub = Program::start(folder.path(), &flags);
+    let hub = Program::start(directory.path(), &flags);
     assert!(hub.url.starts_with("https://127.0.0.1:"), "{}", hub.url);
 
     let mut roots = rustls::RootCertStore::empty();

@@ -1,4 +1,4 @@
-//! Registering executors: tickets, tokens, owners, and every refusal.
+//! The registration of executors: tickets, tokens, owners, and every error.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on says so and ends")]
 
 mod support;
@@ -6,17 +6,17 @@ mod support;
 use std::time::Duration;
 
 use hub::config::Limits;
-use hub::store::Kind;
+use hub::store::TokenKind;
 use support::{Peer, Running, hub_with_tokens};
 
 #[test]
-fn an_executor_is_told_where_to_connect_and_can() {
+fn an_executor_receives_a_url_and_connects() {
     let (hub, token, _) = hub_with_tokens(Limits::default());
     let url = hub.ticket("build-1", &token);
     let expected = format!("ws://{}/cloud/executor/build-1/rendezvous?ticket=", hub.address);
     assert!(url.starts_with(&expected) && url.len() == expected.len() + 64, "{url}");
     Peer::dial(hub.address, &url, &[]).unwrap();
-    // Names that need it are encoded again.
+    // The id is percent-encoded in the URL.
     let (status, answer) = hub.register("%20a%2Fb%20", Some(&token));
     assert_eq!((status, answer["executor_id"].as_str()), (200, Some("a/b")));
     assert!(answer["url"].as_str().unwrap().contains("/cloud/executor/a%2Fb/rendezvous?"), "{answer}");
@@ -24,17 +24,17 @@ fn an_executor_is_told_where_to_connect_and_can() {
 }
 
 #[test]
-fn behind_a_proxy_the_public_url_is_told() {
+fn behind_a_proxy_the_public_url_is_returned() {
     let url = Some("https://hub.example.com/rex".parse().unwrap());
     let hub = Running::start_at(Limits::default(), url);
-    let url = hub.ticket("e", &hub.token("e", Kind::Executor));
+    let url = hub.ticket("e", &hub.token("e", TokenKind::Executor));
     assert!(url.starts_with("wss://hub.example.com/rex/cloud/executor/e/rendezvous?ticket="), "{url}");
 }
 
 #[test]
-fn registrations_are_refused_with_a_code_that_says_why() {
+fn rejected_registrations_have_an_error_code() {
     let (hub, executor, harness) = hub_with_tokens(Limits { executors_per_token: 1, ..Limits::default() });
-    let other = hub.token("other", Kind::Executor);
+    let other = hub.token("other", TokenKind::Executor);
     hub.ticket("mine", &executor);
     let long = "x".repeat(129);
     for (id, token, expected) in [
@@ -58,7 +58,7 @@ fn registrations_are_refused_with_a_code_that_says_why() {
     assert_eq!(hub.ask("/cloud/executor/mine/register", &[], None).head.status, 405);
     assert_eq!(hub.ask("/healthz", &[], None).head.status, 200);
     assert_eq!(hub.ask("/", &[], None).head.status, 404);
-    // The owner's token is gone, so the name is free.
+    // The owner's token was removed, so the id is free.
     hub.remove_token("e");
     assert_eq!(hub.register("mine", Some(&executor)).0, 401);
     hub.ticket("mine", &other);
@@ -66,7 +66,7 @@ fn registrations_are_refused_with_a_code_that_says_why() {
 
 /// ARCHITECTURE.md, invariant 62.
 #[test]
-fn a_ticket_is_good_once_and_for_its_own_executor() {
+fn a_ticket_is_valid_once_and_only_for_its_executor() {
     let (hub, token, _) = hub_with_tokens(Limits::default());
     let refused = |url: &str| Peer::dial(hub.address, url, &[]).map(drop).unwrap_err();
     let url = hub.ticket("e", &token);
@@ -76,21 +76,21 @@ fn a_ticket_is_good_once_and_for_its_own_executor() {
     assert_eq!(refused(&format!("{url}x")), (401, "bad_ticket".into()));
     assert_eq!(refused(&url.replace("ticket=", "role=harness&ticket=")), (400, "bad_role".into()));
     assert_eq!(refused(url.split_once('?').unwrap().0), (400, "bad_role".into()));
-    // A ticket dies with its token.
+    // Removing the token invalidates its tickets.
     let url = hub.ticket("e", &token);
     hub.remove_token("e");
     assert_eq!(refused(&url), (401, "bad_ticket".into()));
 }
 
 #[test]
-fn a_ticket_that_is_too_old_is_refused() {
+fn an_expired_ticket_is_rejected() {
     let (hub, token, _) = hub_with_tokens(Limits { ticket: Duration::ZERO, ..Limits::default() });
     let refused = Peer::dial(hub.address, &hub.ticket("e", &token), &[]).map(drop);
     assert_eq!(refused, Err((401, "bad_ticket".into())));
 }
 
 #[test]
-fn pages_of_other_sites_are_refused() {
+fn pages_of_other_sites_are_rejected() {
     let (hub, token, harness) = hub_with_tokens(Limits::default());
     let _executor = hub.executor("e", &token);
     let url = format!("ws://{}/cloud/executor/e/rendezvous?role=harness", hub.address);
@@ -106,7 +106,7 @@ fn pages_of_other_sites_are_refused() {
 }
 
 #[test]
-fn what_is_no_websocket_is_told_so() {
+fn a_request_without_an_upgrade_is_rejected() {
     let (hub, _, _) = hub_with_tokens(Limits::default());
     let answer = hub.ask("/cloud/executor/e/rendezvous?role=harness", &[], None);
     assert_eq!((answer.head.status, answer.head.header("upgrade")), (426, Some("websocket")));

@@ -8,10 +8,10 @@ use std::process::{Child, Command, Stdio};
 
 use hub::config::Limits;
 use serde_json::{Value, json};
-use support::{Peer, Running, Seen, hub_with_tokens};
+use support::{Peer, Received, Running, hub_with_tokens};
 use testkit::daemon::PATIENCE;
 
-/// Its program; `make setup` puts it there.
+/// The path of its program, which `make setup` downloads.
 fn program() -> PathBuf {
     let target = Path::new(env!("CARGO_TARGET_TMPDIR")).parent().unwrap();
     let program = target.join("codex-clients/codex-0.131.0");
@@ -19,7 +19,7 @@ fn program() -> PathBuf {
     program
 }
 
-/// The executor; it is ended with its test.
+/// The running executor; killed at the end of its test.
 struct Released(Child);
 
 impl Released {
@@ -48,12 +48,12 @@ impl Drop for Released {
 /// The next message of a stream.
 fn next(harness: &mut Peer, stream: &str) -> Value {
     match harness.next() {
-        Seen::Data(of, payload) if of == stream => serde_json::from_slice(&payload).unwrap(),
+        Received::Data(of, payload) if of == stream => serde_json::from_slice(&payload).unwrap(),
         other => panic!("{other:?}"),
     }
 }
 
-/// Runs `echo` of a word on a stream of its own; what came back.
+/// Runs `echo` with a word on a new stream, and returns the response.
 fn echo(harness: &mut Peer, stream: &str, word: &str) -> Value {
     let mut say = |message: Value| harness.send(stream, message.to_string());
     say(json!({ "id": 1, "method": "initialize", "params": { "clientName": "test" } }));
@@ -79,7 +79,7 @@ fn the_released_executor_registers_and_serves_two_harnesses() {
     assert_eq!(echo(&mut two, "stream-2", "two"), "dHdvCg==");
     drop(released);
     let ended = |harness: &mut Peer| loop {
-        if let Seen::Closed(code, _reason) = harness.next() {
+        if let Received::Closed(code, _reason) = harness.next() {
             return code;
         }
     };

@@ -1,4 +1,4 @@
-//! Frames between one executor and many harnesses. The peers speak frames only: the hub knows no payloads.
+//! Frames between one executor and several harnesses. The payloads are arbitrary: the hub does not read them.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on says so and ends")]
 
 mod support;
@@ -7,13 +7,13 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use hub::config::Limits;
-use hub::store::Kind;
-use support::{Peer, Seen, hub_with_tokens};
+use hub::store::TokenKind;
+use support::{Peer, Received, hub_with_tokens};
 use tungstenite::Message;
 
 /// ARCHITECTURE.md, invariant 61.
 #[test]
-fn two_harnesses_share_an_executor_without_hearing_each_other() {
+fn two_harnesses_share_an_executor_and_receive_only_their_own_frames() {
     let (hub, executor, harness) = hub_with_tokens(Limits::default());
     let mut executor = hub.executor("e", &executor);
     let mut harnesses = [hub.harness("e", &harness), hub.harness("e", &harness)];
@@ -25,7 +25,7 @@ fn two_harnesses_share_an_executor_without_hearing_each_other() {
             }
         }
         for _ in 0..10 {
-            let Seen::Data(stream, payload) = executor.next() else { panic!("no data") };
+            let Received::Data(stream, payload) = executor.next() else { panic!("no data") };
             executor.send(&stream, [b"echo ", &payload[..]].concat());
         }
         for (number, harness) in harnesses.iter_mut().enumerate() {
@@ -34,8 +34,8 @@ fn two_harnesses_share_an_executor_without_hearing_each_other() {
             }
         }
     }
-    // Frames for nobody, of nobody, and no frames at all disturb nobody.
-    executor.send("nobody", "x");
+    // Frames of unknown streams and invalid messages are ignored.
+    executor.send("unknown", "x");
     executor.send_raw(Message::text("text")).unwrap();
     executor.send_raw(Message::binary(&b"\xff\xff garbage"[..])).unwrap();
     harnesses[0].send_raw(Message::text("text")).unwrap();
@@ -48,7 +48,7 @@ fn two_harnesses_share_an_executor_without_hearing_each_other() {
 
 /// ARCHITECTURE.md, invariant 62.
 #[test]
-fn a_stream_that_another_harness_has_is_refused_and_one_that_was_reset_is_free() {
+fn the_stream_of_another_harness_is_rejected_and_a_reset_stream_is_free() {
     let (hub, executor, harness) = hub_with_tokens(Limits::default());
     let mut executor = hub.executor("e", &executor);
     let (mut holder, mut intruder) = (hub.harness("e", &harness), hub.harness("e", &harness));
@@ -60,20 +60,20 @@ fn a_stream_that_another_harness_has_is_refused_and_one_that_was_reset_is_free()
     executor.expect("s", "still mine");
     executor.send("s", "answer");
     holder.expect("s", "answer");
-    // Either end may give it up.
+    // Either end may reset it.
     executor.reset("s");
     assert_eq!(holder.reset_next(), "s");
     intruder.send("s", "now mine");
     executor.expect("s", "now mine");
     intruder.reset("s");
     assert_eq!(executor.reset_next(), "s");
-    executor.send("s", "to nobody");
+    executor.send("s", "to no harness");
     holder.send("s", "mine again");
     executor.expect("s", "mine again");
 }
 
 #[test]
-fn when_a_harness_leaves_the_executor_hears_of_each_of_its_streams() {
+fn when_a_harness_disconnects_each_of_its_streams_is_reset() {
     let (hub, executor, harness) = hub_with_tokens(Limits::default());
     let mut executor = hub.executor("e", &executor);
     let (mut one, mut other) = (hub.harness("e", &harness), hub.harness("e", &harness));
@@ -91,25 +91,25 @@ fn when_a_harness_leaves_the_executor_hears_of_each_of_its_streams() {
 }
 
 #[test]
-fn a_newer_executor_replaces_the_old_one_and_harnesses_come_again() {
+fn a_newer_executor_replaces_the_old_one_and_harnesses_reconnect() {
     let (hub, token, harness) = hub_with_tokens(Limits::default());
     let mut old = hub.executor("e", &token);
     let mut client = hub.harness("e", &harness);
     client.send("s", "x");
     old.expect("s", "x");
     old.send("s", "last words");
-    // What an executor sent before it was replaced arrives.
+    // Frames that an executor sent before its replacement arrive.
     client.expect("s", "last words");
     let mut new = hub.executor("e", &token);
     assert_eq!((old.closed(), client.closed()), (4409, 1012));
     let mut client = hub.harness("e", &harness);
-    // The end of the old connection comes late and changes nothing.
+    // The late end of the old connection changes nothing.
     drop(old);
     client.send("s", "again");
     new.expect("s", "again");
     new.send("s", "answer");
     client.expect("s", "answer");
-    // Without any executor harnesses are disconnected; who comes while it is away waits for it.
+    // Without an executor, harnesses are disconnected; new ones wait for the next executor.
     drop(new);
     assert_eq!(client.closed(), 1012);
     std::thread::scope(|scope| {
@@ -122,7 +122,7 @@ fn a_newer_executor_replaces_the_old_one_and_harnesses_come_again() {
 }
 
 #[test]
-fn harnesses_are_refused_with_a_code_that_says_why() {
+fn rejected_harnesses_have_an_error_code() {
     let (hub, executor, harness) = hub_with_tokens(Limits { harnesses_per_executor: 1, ..Limits::default() });
     let _executor = hub.executor("e", &executor);
     let refused = |token: &str| hub.try_harness("e", token).map(drop);
@@ -136,11 +136,11 @@ fn harnesses_are_refused_with_a_code_that_says_why() {
 }
 
 #[test]
-fn a_harness_waits_only_so_long_for_an_executor_that_is_away() {
+fn a_harness_waits_a_limited_time_for_an_executor() {
     let limits =
         Limits { executor_away: Duration::from_millis(20), harnesses_per_executor: 1, ..Limits::default() };
     let (hub, _, harness) = hub_with_tokens(limits);
-    // Whoever has given up no longer counts.
+    // Harnesses that stopped waiting do not count.
     for _ in 0..3 {
         assert_eq!(hub.try_harness("e", &harness).map(drop), Err((503, "executor_away".into())));
     }
@@ -150,7 +150,7 @@ fn a_harness_waits_only_so_long_for_an_executor_that_is_away() {
 #[test]
 fn removing_a_token_ends_its_connections_and_no_others() {
     let (hub, executor, harness) = hub_with_tokens(Limits::default());
-    let other = hub.token("other", Kind::Harness);
+    let other = hub.token("other", TokenKind::Harness);
     let mut executor = hub.executor("e", &executor);
     let (mut gone, mut stays) = (hub.harness("e", &harness), hub.harness("e", &other));
     gone.send("a", "x");
@@ -166,7 +166,7 @@ fn removing_a_token_ends_its_connections_and_no_others() {
 }
 
 #[test]
-fn the_end_of_the_hub_is_told_to_everybody() {
+fn all_connections_are_closed_with_a_reason_when_the_hub_stops() {
     let (mut hub, executor, harness) = hub_with_tokens(Limits::default());
     let mut executor = hub.executor("e", &executor);
     let mut harness = hub.harness("e", &harness);

@@ -1,7 +1,7 @@
 //! A child's standard streams as a link: a daemon on this machine, or one behind ssh.
 //!
-//! The child's errors are kept for whoever has to explain why the link failed. Dropping [`Child`] leaves the child the
-//! time to end by itself, as it does once its input is closed, and ends it if it does not.
+//! The child's stderr is kept, to explain a failure of the link. After [`Child`] is dropped, the child has 5 seconds to end
+//! by itself, as it does when its input is closed; then it is killed.
 
 use std::collections::VecDeque;
 use std::io;
@@ -13,23 +13,23 @@ use std::time::Duration;
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open};
 use tokio::io::AsyncReadExt as _;
 use tokio::net::unix::pipe;
-use tokio::task::JoinHandle;
 
+use crate::task::OwnedTask;
 use crate::{Limits, Link, stdio};
 
-/// How much of the child's errors is kept; the newest counts.
+/// The bytes of the child's stderr that are kept; older ones are dropped.
 const ERRORS_KEPT: usize = 16 * 1024;
-/// How long a child may take to end after its input was closed.
+/// The time for a child to end after its input was closed.
 const GRACE: Duration = Duration::from_secs(5);
-/// How long its last words are read after its end; somebody it started may hold the pipe for good.
-const LAST_WORDS: Duration = Duration::from_millis(500);
+/// The time for which stderr is read after the child's end; a descendant may hold the pipe open.
+const STDERR_GRACE: Duration = Duration::from_millis(500);
 
-/// A child that carries a link.
+/// A child process whose standard streams are a link.
 #[derive(Debug)]
 pub struct Child {
     running: Option<Running>,
     errors: Errors,
-    reading: Option<JoinHandle<()>>,
+    reading: Option<OwnedTask<()>>,
 }
 
 #[derive(Debug)]
@@ -38,7 +38,7 @@ struct Running {
     ended: Option<pipe::Receiver>,
 }
 
-/// What a child has written to its standard error, the last of it. Cheap to clone.
+/// The end of a child's stderr. Cheap to clone.
 #[derive(Debug, Clone, Default)]
 pub struct Errors(Arc<Mutex<VecDeque<u8>>>);
 
@@ -56,19 +56,19 @@ pub fn spawn(mut command: Command, limits: &Limits) -> io::Result<(Link, Child)>
 }
 
 impl Child {
-    /// What it has written to its standard error.
+    /// The child's stderr so far.
     pub fn errors(&self) -> Errors {
         self.errors.clone()
     }
 
-    /// The child's number.
+    /// The child's process id.
     pub fn pid(&self) -> Option<u32> {
         self.running.as_ref().map(|running| running.process.id())
     }
 
-    /// Asks it to end now, for a link that nobody will use.
+    /// Sends SIGTERM, for a link that is not used any more.
     pub fn ask_to_end(&mut self) {
-        // Only a child that was not waited for still has its number.
+        // After a wait, the process id may belong to another process.
         if let Some(running) = &mut self.running
             && let Ok(None) = running.process.try_wait()
         {
@@ -76,13 +76,12 @@ impl Child {
         }
     }
 
-    /// Waits until the child has ended, for as long as it may take to end by itself; nothing if it has not. What it
-    /// said last is among its errors then.
+    /// Waits up to 5 seconds until the child has ended; `None` if it has not. Its stderr is complete then.
     pub async fn ended(&mut self) -> Option<ExitStatus> {
         let status = self.running.as_mut()?.ended_within(GRACE).await?;
         if let Some(reading) = self.reading.take() {
-            // Whether the pipe ended or only the time: there is nothing more to wait for.
-            tokio::time::timeout(LAST_WORDS, reading).await.ok();
+            // Dropping the join on a timeout ends the reader.
+            tokio::time::timeout(STDERR_GRACE, reading.join()).await.ok();
         }
         Some(status)
     }
@@ -90,13 +89,16 @@ impl Child {
 
 impl Drop for Child {
     fn drop(&mut self) {
-        if let (Some(mut running), Ok(runtime)) = (self.running.take(), tokio::runtime::Handle::try_current())
+        if let (Some(mut running), Ok(_runtime)) =
+            (self.running.take(), tokio::runtime::Handle::try_current())
         {
-            runtime.spawn(async move {
+            let reaping = async move {
                 if running.ended_within(GRACE).await.is_none() {
                     running.end();
                 }
-            });
+            };
+            // Ends after `GRACE` at the latest.
+            OwnedTask::spawn(reaping).detach();
         }
     }
 }
@@ -104,7 +106,7 @@ impl Drop for Child {
 impl Running {
     async fn ended_within(&mut self, grace: Duration) -> Option<ExitStatus> {
         if let Some(ended) = &self.ended {
-            // Without an answer in time the status below says that it still runs.
+            // After a timeout, the status below shows that it still runs.
             tokio::time::timeout(grace, ended.readable()).await.ok();
         }
         self.process.try_wait().ok().flatten()
@@ -113,13 +115,13 @@ impl Running {
     fn end(&mut self) {
         let killed = self.process.kill().and_then(|()| self.process.wait());
         if let Err(error) = killed {
-            tracing::debug!(%error, "could not end the child of a link");
+            tracing::debug!(%error, "killing the child of a link failed");
         }
     }
 }
 
 impl Errors {
-    /// The text so far, without the blank ends.
+    /// The text so far, trimmed.
     pub fn text(&self) -> String {
         let kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let (first, second) = kept.as_slices();
@@ -133,11 +135,11 @@ impl Errors {
         kept.drain(..over);
     }
 
-    /// Reads a pipe to its end, in the background.
-    fn collect(&self, pipe: OwnedFd) -> io::Result<JoinHandle<()>> {
+    /// Reads a pipe to its end on a task.
+    fn collect(&self, pipe: OwnedFd) -> io::Result<OwnedTask<()>> {
         let mut pipe = pipe::Receiver::from_owned_fd(pipe)?;
         let errors = self.clone();
-        Ok(tokio::spawn(async move {
+        Ok(OwnedTask::spawn(async move {
             let mut buffer = [0; 4096];
             while let Ok(read @ 1..) = pipe.read(&mut buffer).await {
                 errors.push(&buffer[..read]);
@@ -146,8 +148,8 @@ impl Errors {
     }
 }
 
-/// Something that becomes readable when the child ends; nothing where the kernel has no such thing. It is waited for
-/// like a pipe and never read.
+/// A pidfd, which becomes readable when the child ends; `None` on kernels without it. It is polled like a pipe and never
+/// read.
 fn watch(process: &std::process::Child) -> Option<pipe::Receiver> {
     let pidfd = pidfd_open(Pid::from_child(process), PidfdFlags::NONBLOCK).ok()?;
     pipe::Receiver::from_owned_fd_unchecked(pidfd).ok()
@@ -177,7 +179,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_last_words_of_a_child_are_heard() {
+    async fn the_stderr_of_a_child_is_complete_after_its_end() {
         for _ in 0..50 {
             let mut command = Command::new("sh");
             command.args(["-c", "exec >&- <&-; echo no >&2; exit 3"]);

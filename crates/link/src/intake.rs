@@ -1,4 +1,4 @@
-//! Reading bytes into memory: little while nothing comes, large reads when much does.
+//! The read buffer: small while a connection is idle, large for bulk data.
 
 use std::future::Future;
 use std::io;
@@ -8,16 +8,16 @@ use std::task::{Context, Poll};
 use bytes::{Bytes, BytesMut};
 use tokio::io::{AsyncRead, AsyncReadExt};
 
-/// Room for a read on a connection that is mostly idle.
+/// The size of a read on an idle connection.
 const SMALL_READ: usize = 4 * 1024;
-/// Room for a read while bulk data comes in.
+/// The size of a read of bulk data.
 const LARGE_READ: usize = 256 * 1024;
-/// A buffer beyond this is given back as soon as the connection falls idle.
+/// A larger buffer is freed when the connection is idle.
 const IDLE_BUFFER: usize = 2 * SMALL_READ;
-/// A message up to this is copied out of a large buffer, so that a small request does not keep the buffer alive.
+/// Messages up to this size are copied out of a large buffer, so that they do not keep it alive.
 const COPIED: usize = 4 * 1024;
 
-/// What was read and not yet taken.
+/// Bytes that were read and not consumed yet.
 #[derive(Debug)]
 pub(crate) struct Intake {
     pub(crate) buffer: BytesMut,
@@ -25,7 +25,7 @@ pub(crate) struct Intake {
 }
 
 impl Intake {
-    /// Begins with what was read before.
+    /// Starts with bytes that were read before.
     pub(crate) fn new(buffer: BytesMut) -> Intake {
         Intake { buffer, read_bytes: SMALL_READ }
     }
@@ -56,7 +56,7 @@ impl Intake {
         polled
     }
 
-    /// Bytes that were taken out of the buffer, as a message.
+    /// Converts bytes from the buffer to a message.
     pub(crate) fn message(&self, taken: BytesMut) -> Bytes {
         let is_small_in_large = taken.len() <= COPIED && self.read_bytes > COPIED;
         match is_small_in_large {
@@ -66,7 +66,7 @@ impl Intake {
     }
 }
 
-/// Whether there is nothing in a message that anybody could mean something by.
+/// True if a message contains only white space.
 pub(crate) fn is_blank(message: &[u8]) -> bool {
     message.iter().all(|byte| matches!(byte, b' ' | b'\t' | b'\r' | b'\n'))
 }

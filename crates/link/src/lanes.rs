@@ -1,4 +1,4 @@
-//! Outgoing: two bounded lanes to the writer, so that a response never queues behind a flood of output.
+//! Two bounded lanes to the writer: a response never queues behind many events.
 
 use std::collections::VecDeque;
 use std::future::poll_fn;
@@ -11,7 +11,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 
 use crate::Limits;
 
-/// The link is gone: the peer closed it or writing failed. What was to be sent is dropped.
+/// The error of a link that has ended: the peer closed it or writing failed. The message is dropped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Closed;
 
@@ -23,27 +23,27 @@ impl std::fmt::Display for Closed {
 
 impl std::error::Error for Closed {}
 
-/// Where messages to the peer are put. Cheap to clone; each clone may be used by another task.
+/// The sending half of a link. Cheap to clone; each clone may be used by another task.
 #[derive(Debug, Clone)]
 pub struct Outgoing {
     control: mpsc::Sender<Outbound>,
     events: mpsc::Sender<Outbound>,
-    room: Room,
-    largest: Largest,
+    budget: ByteBudget,
+    max_message: MaxMessage,
     compression: Option<Compression>,
 }
 
-/// The longest message that reaches the peer; it may change when more is known of it.
+/// The limit on messages to the peer; it may change when the peer's capabilities are known.
 #[derive(Debug, Clone)]
-pub(crate) struct Largest(Arc<AtomicUsize>);
+pub(crate) struct MaxMessage(Arc<AtomicUsize>);
 
-impl Largest {
+impl MaxMessage {
     pub(crate) fn set(&self, bytes: usize) {
         self.0.store(bytes, Ordering::Relaxed);
     }
 }
 
-/// Whether a link compresses what it sends. Once on, it stays on.
+/// Whether a link compresses its messages. Once on, it stays on.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Compression(Arc<AtomicBool>);
 
@@ -53,54 +53,54 @@ impl Compression {
     }
 }
 
-/// Bytes that responses may take while they wait to be written: a permit each.
+/// The bytes that queued responses may use: one permit each.
 #[derive(Debug, Clone)]
-struct Room {
+struct ByteBudget {
     free: Arc<Semaphore>,
-    most: usize,
+    limit: usize,
 }
 
-impl Room {
-    fn new(most: usize) -> Room {
-        let most = most.clamp(1, Semaphore::MAX_PERMITS);
-        Room { free: Arc::new(Semaphore::new(most)), most }
+impl ByteBudget {
+    fn new(limit: usize) -> ByteBudget {
+        let limit = limit.clamp(1, Semaphore::MAX_PERMITS);
+        ByteBudget { free: Arc::new(Semaphore::new(limit)), limit }
     }
 
-    /// What a message takes. One that is larger than everything waits until it is alone.
-    fn share(&self, message: &Bytes) -> u32 {
-        u32::try_from(message.len().min(self.most)).unwrap_or(u32::MAX)
+    /// The cost of a message. One over the limit uses all of it, and is queued alone.
+    fn cost(&self, message: &Bytes) -> u32 {
+        u32::try_from(message.len().min(self.limit)).unwrap_or(u32::MAX)
     }
 
     async fn take(&self, message: &Bytes) -> Option<OwnedSemaphorePermit> {
-        // It is never closed.
-        self.free.clone().acquire_many_owned(self.share(message)).await.ok()
+        // The semaphore is never closed.
+        self.free.clone().acquire_many_owned(self.cost(message)).await.ok()
     }
 
     fn try_take(&self, message: &Bytes) -> Option<OwnedSemaphorePermit> {
-        self.free.clone().try_acquire_many_owned(self.share(message)).ok()
+        self.free.clone().try_acquire_many_owned(self.cost(message)).ok()
     }
 }
 
-/// A message on its way.
+/// A queued message.
 #[derive(Debug)]
 pub(crate) struct Outbound {
     pub(crate) bytes: Bytes,
     pub(crate) written: Receipt,
 }
 
-/// What is due when a message is written: its room is free again, and whoever wants to know is told.
+/// Released when a message is written: its part of the budget, and a notification.
 #[derive(Debug, Default)]
 pub(crate) struct Receipt {
-    told: Option<oneshot::Sender<()>>,
-    _room: Option<OwnedSemaphorePermit>,
+    notify: Option<oneshot::Sender<()>>,
+    _budget: Option<OwnedSemaphorePermit>,
 }
 
 impl Receipt {
-    /// It is written.
+    /// Notifies that the message is written.
     pub(crate) fn hand_out(self) {
-        if let Some(told) = self.told {
-            // Whoever waited may have left.
-            told.send(()).ok();
+        if let Some(notify) = self.notify {
+            // The receiver may have been dropped.
+            notify.send(()).ok();
         }
     }
 }
@@ -108,16 +108,16 @@ impl Receipt {
 impl Outgoing {
     /// Sends a response, ahead of all events. Waits while the lane is full.
     pub async fn respond(&self, message: Bytes) -> Result<(), Closed> {
-        let room = self.room.take(&message).await;
-        self.control.send(Outbound::new(message, room)).await.map_err(|_| Closed)
+        let budget = self.budget.take(&message).await;
+        self.control.send(Outbound::new(message, budget)).await.map_err(|_| Closed)
     }
 
-    /// Sends a response if there is room for it now.
-    pub fn try_respond(&self, message: Bytes) -> Result<(), Refused> {
-        let Some(room) = self.room.try_take(&message) else { return Err(Refused::Full(message)) };
-        self.control.try_send(Outbound::new(message, Some(room))).map_err(|error| match error {
-            mpsc::error::TrySendError::Full(outbound) => Refused::Full(outbound.bytes),
-            mpsc::error::TrySendError::Closed(_) => Refused::Closed,
+    /// Sends a response if its lane has capacity.
+    pub fn try_respond(&self, message: Bytes) -> Result<(), TryRespondError> {
+        let Some(budget) = self.budget.try_take(&message) else { return Err(TryRespondError::Full(message)) };
+        self.control.try_send(Outbound::new(message, Some(budget))).map_err(|error| match error {
+            mpsc::error::TrySendError::Full(outbound) => TryRespondError::Full(outbound.bytes),
+            mpsc::error::TrySendError::Closed(_) => TryRespondError::Closed,
         })
     }
 
@@ -126,10 +126,10 @@ impl Outgoing {
         self.respond_tracked(message).await?.await.map_err(|_| Closed)
     }
 
-    /// Sends a response; what is returned tells when the kernel has all of it.
+    /// Sends a response; the receiver is notified when the kernel has all of it.
     pub(crate) async fn respond_tracked(&self, message: Bytes) -> Result<oneshot::Receiver<()>, Closed> {
-        let room = self.room.take(&message).await;
-        let (outbound, written) = Outbound::tracked(message, room);
+        let budget = self.budget.take(&message).await;
+        let (outbound, written) = Outbound::tracked(message, budget);
         self.control.send(outbound).await.map_err(|_| Closed)?;
         Ok(written)
     }
@@ -139,50 +139,50 @@ impl Outgoing {
         self.events.send(Outbound::new(message, None)).await.map_err(|_| Closed)
     }
 
-    /// The longest message that reaches the peer. A longer one ends the link.
+    /// The limit on messages to the peer. A longer one ends the link.
     pub fn largest(&self) -> usize {
-        self.largest.0.load(Ordering::Relaxed)
+        self.max_message.0.load(Ordering::Relaxed)
     }
 
-    pub(crate) fn knows_largest(&self) -> Largest {
-        self.largest.clone()
+    pub(crate) fn max_message(&self) -> MaxMessage {
+        self.max_message.clone()
     }
 
-    /// Whether a response would have to wait.
+    /// True if a response would have to wait.
     pub fn is_full(&self) -> bool {
-        self.control.capacity() == 0 || self.room.free.available_permits() == 0
+        self.control.capacity() == 0 || self.budget.free.available_permits() == 0
     }
 
-    /// Waits until the next response would not have to, or the link is gone.
+    /// Waits until the lane of responses has capacity, or the link has ended.
     pub async fn has_room(&self) {
-        let _room = self.room.take(&Bytes::from_static(b" ")).await;
+        let _budget = self.budget.take(&Bytes::from_static(b" ")).await;
         let _slot = self.control.reserve().await;
     }
 
-    /// A place in the lane of events. Waits while the lane is full.
+    /// A slot in the lane of events. Waits while the lane is full.
     pub(crate) async fn event_slot(&self) -> Result<mpsc::Permit<'_, Outbound>, Closed> {
         self.events.reserve().await.map_err(|_| Closed)
     }
 
-    /// A place in the lane of events, if there is one now.
+    /// A slot in the lane of events, if one is free.
     pub(crate) fn try_event_slot(&self) -> Option<mpsc::Permit<'_, Outbound>> {
         self.events.try_reserve().ok()
     }
 
-    /// Waits until the kernel has everything that was sent before.
+    /// Waits until the kernel has all messages that were sent before.
     pub async fn flush(&self) -> Result<(), Closed> {
-        // Events go last, so an empty message at their end is behind everything.
+        // Events are written last, so an empty message at their end is behind all others.
         let (marker, written) = Outbound::tracked(Bytes::new(), None);
         self.events.send(marker).await.map_err(|_| Closed)?;
         written.await.map_err(|_| Closed)
     }
 
-    /// Whether the link can compress what it sends.
+    /// True if the link supports compression.
     pub fn can_compress(&self) -> bool {
         self.compression.is_some()
     }
 
-    /// Has every later message compressed, where the link can. Tells whether it does.
+    /// Compresses every later message, if the link supports it; returns whether it does.
     pub fn compress(&self) -> bool {
         if let Some(compression) = &self.compression {
             compression.0.store(true, Ordering::Relaxed);
@@ -190,39 +190,39 @@ impl Outgoing {
         self.compression.is_some()
     }
 
-    /// The same lanes, on a link that can compress.
+    /// The same lanes, on a link that supports compression.
     pub(crate) fn with_compression(self, compression: Compression) -> Outgoing {
         Outgoing { compression: Some(compression), ..self }
     }
 
-    /// Waits until the link is gone.
+    /// Waits until the link has ended.
     pub async fn closed(&self) {
         self.control.closed().await;
     }
 
-    /// Whether the link is gone.
+    /// True if the link has ended.
     pub fn is_closed(&self) -> bool {
         self.control.is_closed()
     }
 }
 
-/// Why a message was not taken at once.
+/// Why a response was not queued.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Refused {
-    /// The lane is full; here is the message back.
+pub enum TryRespondError {
+    /// The lane is full; returns the message.
     Full(Bytes),
-    /// The link is gone.
+    /// The link has ended.
     Closed,
 }
 
 impl Outbound {
-    fn new(bytes: Bytes, room: Option<OwnedSemaphorePermit>) -> Outbound {
-        Outbound { bytes, written: Receipt { told: None, _room: room } }
+    fn new(bytes: Bytes, budget: Option<OwnedSemaphorePermit>) -> Outbound {
+        Outbound { bytes, written: Receipt { notify: None, _budget: budget } }
     }
 
-    fn tracked(bytes: Bytes, room: Option<OwnedSemaphorePermit>) -> (Outbound, oneshot::Receiver<()>) {
-        let (told, receiver) = oneshot::channel();
-        (Outbound { bytes, written: Receipt { told: Some(told), _room: room } }, receiver)
+    fn tracked(bytes: Bytes, budget: Option<OwnedSemaphorePermit>) -> (Outbound, oneshot::Receiver<()>) {
+        let (notify, receiver) = oneshot::channel();
+        (Outbound { bytes, written: Receipt { notify: Some(notify), _budget: budget } }, receiver)
     }
 }
 
@@ -237,26 +237,26 @@ pub(crate) struct Lanes {
 pub(crate) fn lanes(limits: &Limits) -> (Outgoing, Lanes) {
     let (control, control_end) = mpsc::channel(limits.control_slots.max(1));
     let (events, events_end) = mpsc::channel(limits.event_slots.max(1));
-    let room = Room::new(limits.control_bytes);
-    let largest = Largest(Arc::new(AtomicUsize::new(usize::MAX)));
+    let budget = ByteBudget::new(limits.control_bytes);
+    let max_message = MaxMessage(Arc::new(AtomicUsize::new(usize::MAX)));
     (
-        Outgoing { control, events, room, largest, compression: None },
+        Outgoing { control, events, budget, max_message, compression: None },
         Lanes { control: control_end, events: events_end },
     )
 }
 
 impl Lanes {
-    /// Waits for a message: a response if there is one. Nothing when every sender is gone.
+    /// Waits for a message, responses first. `None` when every sender is dropped.
     pub(crate) async fn recv(&mut self) -> Option<Outbound> {
         poll_fn(|cx| match self.control.poll_recv(cx) {
             Poll::Ready(Some(outbound)) => Poll::Ready(Some(outbound)),
-            // Senders come in pairs: when one lane has none left, neither has the other.
+            // Both lanes have the same senders: when one has none left, so has the other.
             Poll::Ready(None) | Poll::Pending => self.events.poll_recv(cx),
         })
         .await
     }
 
-    /// Takes the responses that are ready.
+    /// Takes the queued responses.
     pub(crate) fn take_control<T>(
         &mut self,
         into: &mut VecDeque<T>,
@@ -270,7 +270,7 @@ impl Lanes {
         }
     }
 
-    /// Takes the events that are ready.
+    /// Takes the queued events.
     pub(crate) fn take_events<T>(
         &mut self,
         into: &mut VecDeque<T>,

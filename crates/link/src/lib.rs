@@ -1,8 +1,8 @@
-//! Moving messages: stdio, byte streams, WebSockets, memory, the JSON-RPC peer.
+//! Message transport: stdio, byte streams, WebSockets, memory, listeners, and the JSON-RPC peer.
 //!
-//! A [`Link`] is one connection: messages in, messages out, whatever carries them. A message is JSON text without
-//! its newline. Faces never touch a socket; they take from [`Receiver`] (or through [`rpc::Requests`], which parses)
-//! and put into [`Outgoing`].
+//! A [`Link`] is one connection as a pair of message channels, independent of its transport. A message is JSON text without
+//! its newline. Faces do not access sockets: they receive from [`Receiver`] (or from [`rpc::Requests`], which parses) and
+//! send through [`Outgoing`].
 //!
 //! | carrier | made by |
 //! |---|---|
@@ -10,10 +10,13 @@
 //! | a child's stdin and stdout, so also ssh's | [`child::spawn`] |
 //! | any pair of byte streams | [`ndjson::link`] |
 //! | a WebSocket, after its handshake | [`websocket::link`], [`websocket::binary`] |
-//! | a WebSocket to somewhere | [`dial::websocket`] |
+//! | a WebSocket to a URL | [`dial::websocket`] |
 //! | a carrier of single requests | [`posted`] |
 //! | one of many streams over one link | [`mux`] |
 //! | a test in the same process | [`memory::pair`] |
+//!
+//! [`listen`] is the server side: accepting, limits, TLS, HTTP and upgrades. [`task::OwnedTask`] is a spawned task with an
+//! owner.
 
 pub mod child;
 pub mod dial;
@@ -39,44 +42,43 @@ use std::pin::Pin;
 use bytes::Bytes;
 use futures_util::{Stream, StreamExt};
 
-pub use lanes::{Closed, Outgoing, Refused};
+pub use lanes::{Closed, Outgoing, TryRespondError};
 pub use posted::{Answers, posted};
 use task::OwnedTask;
 
-/// One connection.
+/// One connection as a pair of message channels.
 #[derive(Debug)]
 pub struct Link {
-    /// What the peer sends.
+    /// Messages of the peer.
     pub incoming: Receiver,
-    /// What is sent to the peer.
+    /// Messages to the peer.
     pub outgoing: Outgoing,
-    /// The task that writes; ends when every [`Outgoing`] is gone and all is written, or when the peer is.
+    /// The task that writes; ends when every [`Outgoing`] is dropped and all is written, or when the connection fails.
     pub writing: Writing,
 }
 
-/// What arrives on a link.
+/// An item received on a link.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Incoming {
-    /// One message.
+    /// A whole message.
     Message(Bytes),
-    /// A message over the limit. It was skipped, not kept; the next one arrives as usual.
+    /// A message over the limit. It was skipped without being stored; the next one arrives as usual.
     TooLong {
-        /// Everything before its newline.
+        /// The length of the message.
         bytes: u64,
     },
 }
 
-/// The bounds of a link.
+/// The limits of a link.
 #[derive(Debug, Clone)]
 pub struct Limits {
-    /// The longest message taken; a longer one is skipped and reported.
+    /// The length of a received message; a longer one is skipped and reported.
     pub line_bytes: usize,
-    /// Responses waiting to be written; past it whoever responds waits, and so does reading.
+    /// Queued responses; beyond it, senders wait, and so does reading.
     pub control_slots: usize,
-    /// What those may have in bytes together; one that has more waits until it is alone.
+    /// The bytes of queued responses; a larger one is queued alone.
     pub control_bytes: usize,
-    /// Events waiting to be written; past it whoever emits waits. Few, so that a response overtakes nearly all of
-    /// a flood of output.
+    /// Queued events; beyond it, senders wait. Few, so that a response overtakes almost all output.
     pub event_slots: usize,
 }
 
@@ -97,12 +99,12 @@ pub struct Receiver {
 }
 
 impl Receiver {
-    /// Messages from any stream.
+    /// Receives from any stream.
     pub fn new(source: impl Stream<Item = Incoming> + Send + 'static) -> Receiver {
         Receiver { source: Box::pin(source) }
     }
 
-    /// The next message; nothing when the peer is done. Nothing is lost if this future is dropped.
+    /// The next message; `None` at the end. Nothing is lost if this future is dropped.
     pub async fn recv(&mut self) -> Option<Incoming> {
         self.source.next().await
     }

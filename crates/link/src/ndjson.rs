@@ -1,8 +1,7 @@
 //! Newline-delimited JSON over any pair of byte streams.
 //!
-//! Reading: CRLF is taken for a newline, blank lines are skipped, the last line needs no newline, and a line over the
-//! limit is reported and skipped without being kept. Writing: responses first, everything that is ready in one
-//! vectored write.
+//! Reading: CRLF counts as a newline, blank lines are skipped, the last line needs no newline, and a line over the limit is
+//! reported and skipped without being stored. Writing: responses first, all queued messages in one vectored write.
 
 use tokio::io::{AsyncRead, AsyncWrite};
 
@@ -20,7 +19,7 @@ where
     link_until(Lines::new(input, limits.line_bytes), output, limits, std::future::pending())
 }
 
-/// As [`link`], for an output that can tell when its reader is gone.
+/// Like [`link`] for an output whose closed reader can be detected.
 pub(crate) fn link_until<R, W, G>(lines: Lines<R>, output: W, limits: &Limits, gone: G) -> Link
 where
     R: AsyncRead + Unpin + Send + 'static,

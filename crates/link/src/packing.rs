@@ -1,26 +1,25 @@
-//! Packing: messages as zstd frames, each whole by itself.
+//! Compression: messages as independent zstd frames.
 
 use std::cell::RefCell;
 use std::io::{self, Read};
 
 use bytes::Bytes;
 
-/// How every zstd frame begins.
+/// The magic number of a zstd frame.
 const MAGIC: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
-/// Fast, and already small: JSON is.
+/// The fastest level; JSON compresses well already.
 const LEVEL: i32 = 1;
-/// The largest window a peer may have us keep, as a power of two.
+/// The limit on the window of received frames, as a power of two.
 const WINDOW_LOG: u32 = 25;
-/// What is unpacked at a time.
+/// The bytes that are decompressed at a time.
 const STEP: usize = 64 * 1024;
 
 thread_local! {
-    // Messages do not depend on each other, so one context serves all links; it is large and would be most of what a
-    // connection costs.
+    // Messages are independent, so one context per thread serves all links; it is large compared to a connection.
     static CONTEXT: RefCell<Option<zstd::bulk::Compressor<'static>>> = const { RefCell::new(None) };
 }
 
-/// The message as a zstd frame.
+/// Compresses a message into a zstd frame.
 pub fn pack(message: &[u8]) -> io::Result<Bytes> {
     CONTEXT.with_borrow_mut(|context| {
         let context = match context {
@@ -31,12 +30,12 @@ pub fn pack(message: &[u8]) -> io::Result<Bytes> {
     })
 }
 
-/// Whether this is how a zstd frame begins.
+/// True if the bytes begin with a zstd frame.
 pub fn is_packed(message: &[u8]) -> bool {
     message.starts_with(&MAGIC)
 }
 
-/// What comes out of zstd frames; nothing when that is more than `most` bytes.
+/// Decompresses zstd frames; `None` if the result is larger than `most` bytes.
 pub fn unpack(packed: &[u8], most: usize) -> io::Result<Option<Bytes>> {
     let mut decoder = zstd::stream::read::Decoder::with_buffer(packed)?;
     decoder.window_log_max(WINDOW_LOG)?;

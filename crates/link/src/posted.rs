@@ -1,15 +1,15 @@
-//! One message and its answers, for carriers that bring requests one by one.
+//! One message and its responses, for transports of single requests.
 
 use bytes::Bytes;
 
 use crate::lanes::{Lanes, lanes};
 use crate::{Incoming, Limits, Outgoing, Receiver};
 
-/// What is sent in answer to one message.
+/// The responses to one message.
 #[derive(Debug)]
 pub struct Answers(Lanes);
 
-/// A peer that says one thing: what it says, where its answers go, and where they are taken from.
+/// A link of one message: its receiver, the sender for responses, and the responses.
 pub fn posted(message: Bytes, limits: &Limits) -> (Receiver, Outgoing, Answers) {
     let incoming = match message.len() > limits.line_bytes {
         true => Incoming::TooLong { bytes: message.len() as u64 },
@@ -20,7 +20,7 @@ pub fn posted(message: Bytes, limits: &Limits) -> (Receiver, Outgoing, Answers) 
 }
 
 impl Answers {
-    /// The next answer; nothing when nobody can answer any more. Nothing is lost if this future is dropped.
+    /// The next response; `None` when every sender is dropped. Nothing is lost if this future is dropped.
     pub async fn next(&mut self) -> Option<Bytes> {
         loop {
             let outbound = self.0.recv().await?;

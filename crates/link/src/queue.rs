@@ -1,4 +1,4 @@
-//! What is being written: framed messages in the order they leave, responses ahead of events.
+//! The write queue: framed messages in the order of writing, responses ahead of events.
 
 use std::collections::VecDeque;
 use std::io::{self, IoSlice};
@@ -10,20 +10,20 @@ use tokio::io::AsyncWrite;
 
 use crate::lanes::{Lanes, Outbound, Receipt};
 
-/// Responses that are taken for one write.
+/// Responses in one write.
 const BATCH: usize = 64;
-/// Events that are taken for one write; each may be large.
+/// Events in one write; each may be large.
 const EVENT_BATCH: usize = 4;
-/// Pieces that go into one write; what is over waits for the next.
+/// Slices in one vectored write; further ones follow in the next.
 const PIECES: usize = 2 * BATCH;
 
-/// How messages look on the wire.
+/// The encoding of messages on the wire.
 pub(crate) trait Framing {
-    /// A message with what goes before and after it.
+    /// Frames one message.
     fn frame(&mut self, outbound: Outbound) -> Framed;
 }
 
-/// A message as it is written.
+/// A message with the bytes before and after it.
 #[derive(Debug)]
 pub(crate) struct Framed {
     pub(crate) head: Head,
@@ -33,7 +33,7 @@ pub(crate) struct Framed {
 }
 
 impl Framed {
-    /// A mark: nothing is written, but whoever waits learns that all before it was.
+    /// An empty entry, whose receipt is released when all messages before it are written.
     pub(crate) fn mark(written: Receipt) -> Framed {
         Framed { head: Head::default(), body: Bytes::new(), tail: b"", written }
     }
@@ -47,16 +47,16 @@ impl Framed {
     }
 }
 
-/// The few bytes before a message.
+/// The header before a message.
 #[derive(Debug, Default, Clone, Copy)]
 pub(crate) struct Head {
-    bytes: [u8; Head::MOST],
+    bytes: [u8; Head::MAX],
     used: usize,
 }
 
 impl Head {
     /// The longest header of a WebSocket frame.
-    const MOST: usize = 14;
+    const MAX: usize = 14;
 
     fn bytes(&self) -> &[u8] {
         self.bytes.get(..self.used).unwrap_or_default()
@@ -76,64 +76,63 @@ impl io::Write for Head {
     }
 }
 
-/// What is being written. Only the message that has begun is committed; responses that arrive while it is written
-/// still pass the events behind it.
+/// The queue. Only the message whose writing has begun is fixed; later responses still overtake the events behind it.
 #[derive(Debug)]
 pub(crate) struct Queue<F> {
     framing: F,
-    began: Option<Began>,
-    /// A sign of life for the peer. A newer one takes its place: a peer that asks and does not read gets one, not all.
-    sign: Option<Framed>,
+    current: Option<PartialWrite>,
+    /// A queued pong. A newer one replaces it: a peer that pings and does not read gets one, not all.
+    pong: Option<Framed>,
     control: VecDeque<Framed>,
     events: VecDeque<Framed>,
 }
 
 #[derive(Debug)]
-struct Began {
+struct PartialWrite {
     framed: Framed,
     done: usize,
 }
 
 impl<F: Framing> Queue<F> {
     pub(crate) fn new(framing: F) -> Queue<F> {
-        Queue { framing, began: None, sign: None, control: VecDeque::new(), events: VecDeque::new() }
+        Queue { framing, current: None, pong: None, control: VecDeque::new(), events: VecDeque::new() }
     }
 
-    /// Puts a message that was taken from a lane at the front.
+    /// Puts a message from a lane at the front.
     pub(crate) fn begin(&mut self, outbound: Outbound) {
         let framed = self.framing.frame(outbound);
         self.put_first(framed);
     }
 
-    /// Puts something ahead of everything that has not begun.
+    /// Puts a frame ahead of every message that has not begun.
     pub(crate) fn put_first(&mut self, framed: Framed) {
-        match self.began {
-            None => self.began = Some(Began { framed, done: 0 }),
+        match self.current {
+            None => self.current = Some(PartialWrite { framed, done: 0 }),
             Some(_) => self.control.push_front(framed),
         }
     }
 
-    /// Puts a sign of life ahead of everything that has not begun, in the place of one that waits there.
-    pub(crate) fn put_sign(&mut self, framed: Framed) {
-        match self.began {
-            None => self.began = Some(Began { framed, done: 0 }),
-            Some(_) => self.sign = Some(framed),
+    /// Puts a pong ahead of every message that has not begun; replaces a queued one.
+    pub(crate) fn put_pong(&mut self, framed: Framed) {
+        match self.current {
+            None => self.current = Some(PartialWrite { framed, done: 0 }),
+            Some(_) => self.pong = Some(framed),
         }
     }
 
-    /// Gives up whatever has not begun.
-    pub(crate) fn forget_waiting(&mut self) {
-        self.sign = None;
+    /// Drops every message that has not begun.
+    pub(crate) fn drop_queued(&mut self) {
+        self.pong = None;
         self.control.clear();
         self.events.clear();
     }
 
     pub(crate) fn is_empty(&self) -> bool {
-        self.began.is_none()
+        self.current.is_none()
     }
 
-    /// Writes once. What is ready is looked at in every poll, so that a response that arrives while the output is
-    /// full is written as soon as it is not.
+    /// Writes once. Every poll takes new messages, so that a response that arrives while the output is blocked is written
+    /// as soon as possible.
     pub(crate) fn poll_write<W>(
         &mut self,
         cx: &mut Context<'_>,
@@ -147,7 +146,7 @@ impl<F: Framing> Queue<F> {
         self.poll_write_taken(cx, output)
     }
 
-    /// Writes once, of what is here already.
+    /// Writes once, without taking new messages.
     pub(crate) fn poll_write_taken<W: AsyncWrite>(
         &mut self,
         cx: &mut Context<'_>,
@@ -165,32 +164,32 @@ impl<F: Framing> Queue<F> {
         Poll::Ready(Ok(()))
     }
 
-    /// Takes what the lanes have ready.
+    /// Takes queued messages from the lanes.
     pub(crate) fn take_ready(&mut self, lanes: &mut Lanes) {
         let framing = &mut self.framing;
         lanes.take_control(&mut self.control, BATCH, |outbound| framing.frame(outbound));
-        // Events wait in their lane while some are here: there they hold back whoever makes them.
+        // Further events stay in their lane, where they slow their sender.
         lanes.take_events(&mut self.events, EVENT_BATCH, |outbound| framing.frame(outbound));
-        if self.began.is_none() {
+        if self.current.is_none() {
             self.begin_next();
         }
     }
 
     fn begin_next(&mut self) {
-        let next = self.sign.take().or_else(|| self.control.pop_front());
+        let next = self.pong.take().or_else(|| self.control.pop_front());
         let next = next.or_else(|| self.events.pop_front());
-        self.began = next.map(|framed| Began { framed, done: 0 });
+        self.current = next.map(|framed| PartialWrite { framed, done: 0 });
     }
 
     fn waiting(&self) -> impl Iterator<Item = &Framed> {
-        self.sign.iter().chain(&self.control).chain(&self.events)
+        self.pong.iter().chain(&self.control).chain(&self.events)
     }
 
     fn slices<'a>(&'a self, slices: &mut [IoSlice<'a>]) -> usize {
         let mut free = slices.iter_mut();
         let mut used = 0;
-        let mut skip = self.began.as_ref().map_or(0, |began| began.done);
-        let began = self.began.iter().map(|began| &began.framed);
+        let mut skip = self.current.as_ref().map_or(0, |began| began.done);
+        let began = self.current.iter().map(|began| &began.framed);
         for part in began.chain(self.waiting()).flat_map(Framed::parts) {
             let left = part.get(skip.min(part.len())..).unwrap_or_default();
             skip -= part.len() - left.len();
@@ -204,13 +203,13 @@ impl<F: Framing> Queue<F> {
         used
     }
 
-    /// Takes off what was written, in the order that [`Queue::slices`] had.
+    /// Removes written bytes, in the order of [`Queue::slices`].
     fn advance(&mut self, mut written: usize) {
-        while let Some(mut began) = self.began.take() {
+        while let Some(mut began) = self.current.take() {
             let left = began.framed.len() - began.done;
             if written < left {
                 began.done += written;
-                self.began = Some(began);
+                self.current = Some(began);
                 return;
             }
             written -= left;

@@ -1,4 +1,4 @@
-//! The reading side of a byte stream: lines in.
+//! The reading side of a byte stream: lines as messages.
 
 use std::io;
 use std::pin::Pin;
@@ -11,7 +11,7 @@ use tokio::io::AsyncRead;
 use crate::Incoming;
 use crate::intake::{Intake, is_blank};
 
-/// Texts up to this are short.
+/// Texts up to this length are searched without memchr.
 const SHORT: usize = 512;
 
 /// Newline-delimited messages from a byte stream.
@@ -19,47 +19,47 @@ const SHORT: usize = 512;
 pub struct Lines<R> {
     input: R,
     intake: Intake,
-    /// How much of the buffer holds no newline.
+    /// The length of the buffer's prefix without a newline.
     scanned: usize,
-    /// Length so far of a line over the limit that is being skipped.
+    /// The length so far of a line over the limit, which is skipped.
     skipping: Option<u64>,
     line_bytes: usize,
-    state: State,
+    state: InputState,
 }
 
-/// How far the input is.
+/// The state of the input.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum State {
-    /// More may come.
+enum InputState {
+    /// More data may arrive.
     Open,
-    /// It has ended; what is in the buffer is still to be taken.
+    /// The input has ended; the buffer may contain a last line.
     Ending,
-    /// Nothing is left.
+    /// The last line was returned.
     Ended,
 }
 
 impl<R: AsyncRead + Unpin> Lines<R> {
-    /// Lines of at most `line_bytes`.
+    /// Reads lines of at most `line_bytes`.
     pub fn new(input: R, line_bytes: usize) -> Lines<R> {
         Lines::begun(input, line_bytes, (BytesMut::new(), false))
     }
 
-    /// As [`Lines::new`], after some of it was read, and perhaps its end.
+    /// Like [`Lines::new`] after some bytes, and possibly the end, were read.
     pub(crate) fn begun(input: R, line_bytes: usize, (read, has_ended): (BytesMut, bool)) -> Lines<R> {
-        let state = if has_ended { State::Ending } else { State::Open };
+        let state = if has_ended { InputState::Ending } else { InputState::Open };
         Lines { input, intake: Intake::new(read), scanned: 0, skipping: None, line_bytes, state }
     }
 
-    /// The next message that is in the buffer already.
+    /// The next message in the buffer.
     fn take_line(&mut self) -> Option<Incoming> {
         loop {
             let unseen = self.intake.buffer.get(self.scanned..)?;
-            let Some(place) = newline(unseen) else {
+            let Some(position) = newline(unseen) else {
                 self.scanned = self.intake.buffer.len();
                 self.skip_if_too_long();
                 return None;
             };
-            let mut line = self.intake.buffer.split_to(self.scanned + place + 1);
+            let mut line = self.intake.buffer.split_to(self.scanned + position + 1);
             line.truncate(line.len() - 1);
             self.scanned = 0;
             if let Some(incoming) = self.finish(line) {
@@ -75,7 +75,7 @@ impl<R: AsyncRead + Unpin> Lines<R> {
         self.finish(rest)
     }
 
-    /// A line without its newline as a message; nothing for a blank one.
+    /// Converts a line without its newline to a message; `None` for a blank one.
     fn finish(&mut self, mut line: BytesMut) -> Option<Incoming> {
         if let Some(skipped) = self.skipping.take() {
             return Some(Incoming::TooLong { bytes: skipped + line.len() as u64 });
@@ -94,7 +94,7 @@ impl<R: AsyncRead + Unpin> Lines<R> {
     }
 
     fn skip_if_too_long(&mut self) {
-        // One more than the limit may be the carriage return of a line that is just short enough.
+        // One byte more than the limit may be the carriage return of a line within it.
         if self.skipping.is_some() || self.intake.buffer.len() > self.line_bytes.saturating_add(1) {
             let skipped = self.skipping.unwrap_or(0) + self.intake.buffer.len() as u64;
             self.skipping = Some(skipped);
@@ -104,8 +104,8 @@ impl<R: AsyncRead + Unpin> Lines<R> {
     }
 }
 
-/// Where the first line ends. Short texts are looked at byte by byte: finding out how this machine does it best takes longer
-/// than that, once in the life of a process, and many lives are short.
+/// The position of the first newline. Short texts are searched byte by byte: the one-time CPU detection of memchr takes
+/// longer, and many processes are short-lived.
 pub(crate) fn newline(text: &[u8]) -> Option<usize> {
     match text.len() <= SHORT {
         true => text.iter().position(|byte| *byte == b'\n'),
@@ -123,21 +123,21 @@ impl<R: AsyncRead + Unpin> Stream for Lines<R> {
                 return Poll::Ready(Some(incoming));
             }
             match this.state {
-                State::Open => {}
-                State::Ending => {
-                    this.state = State::Ended;
+                InputState::Open => {}
+                InputState::Ending => {
+                    this.state = InputState::Ended;
                     return Poll::Ready(this.take_rest());
                 }
-                State::Ended => return Poll::Ready(None),
+                InputState::Ended => return Poll::Ready(None),
             }
             match ready!(this.intake.poll_fill(cx, &mut this.input)) {
-                Ok(0) => this.state = State::Ending,
+                Ok(0) => this.state = InputState::Ending,
                 Ok(_) => {}
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) => {
-                    // A connection that broke and one that was closed mean the same to whoever serves it.
+                    // A failed connection and a closed one are handled alike.
                     tracing::debug!(%error, "reading from the peer failed");
-                    this.state = State::Ended;
+                    this.state = InputState::Ended;
                     this.intake.buffer.clear();
                     this.scanned = 0;
                     return Poll::Ready(None);

@@ -1,8 +1,8 @@
-//! Stdin and stdout as a link, without a thread: both are waited for by the runtime like sockets.
+//! Stdin and stdout as a link, without a thread: the runtime polls both like sockets.
 //!
-//! A pipe or a terminal is opened again, so that it is non-blocking for us alone: the terminal of the shell that
-//! started us, and a stderr that shares it, stay as they were. A socket cannot be opened again; its flags are put back
-//! when the link ends. Files and `/dev/null` never block for long and are read and written in place.
+//! A pipe or a terminal is reopened, so that it is non-blocking for this process alone: the shell's terminal, and a stderr
+//! that shares it, are not changed. A socket cannot be reopened; its flags are restored when the link ends. Files and
+//! `/dev/null` never block for long and are read and written in place.
 
 use std::fs::File;
 use std::io::{self, IoSlice, Read, Write};
@@ -20,9 +20,9 @@ use crate::ndjson::Lines;
 use crate::reader::newline;
 use crate::{Limits, Link, ndjson};
 
-/// What stdout's pipe is grown to when bulk output fills it.
+/// The size of stdout's pipe after bulk output has filled it.
 const LARGE_PIPE: usize = 1024 * 1024;
-/// Room for a read while the first line comes.
+/// The size of a read before the end of the first line.
 const FIRST_READ: usize = 4 * 1024;
 
 /// Stdin and stdout of this process as a link. Must be called within a tokio runtime.
@@ -35,44 +35,44 @@ pub fn over(input: BorrowedFd<'_>, output: BorrowedFd<'_>, limits: &Limits) -> i
     Ok(Streams::over(input, output)?.into_link(limits))
 }
 
-/// Stdin and stdout before they are a link: the first line can be looked at, and somebody else may take the bytes.
+/// Stdin and stdout before they become a link: the first line can be inspected, or the bytes can be used otherwise.
 #[derive(Debug)]
 pub struct Streams {
     input: Input,
     output: Output,
-    /// What was read and not taken.
+    /// Bytes that were read and not consumed.
     read: BytesMut,
     is_over: bool,
 }
 
-/// The two streams as bytes.
+/// The two streams as byte streams.
 #[derive(Debug)]
 pub struct Parts<R, W> {
-    /// What was read already.
+    /// Bytes that were read already.
     pub read: BytesMut,
-    /// What follows it; nothing if it has ended.
+    /// The rest of the input; `None` if it has ended.
     pub input: Option<R>,
-    /// Where answers go.
+    /// The output stream.
     pub output: W,
 }
 
 impl Streams {
-    /// Those of this process. Must be called within a tokio runtime.
+    /// The standard streams of this process. Must be called within a tokio runtime.
     pub fn open() -> io::Result<Streams> {
         Streams::over(rustix::stdio::stdin(), rustix::stdio::stdout())
     }
 
-    /// Any two descriptors.
+    /// Uses any two descriptors.
     pub fn over(input: BorrowedFd<'_>, output: BorrowedFd<'_>) -> io::Result<Streams> {
-        // Both may be one socket: the flags to put back are those before either was changed.
+        // Both may be one socket: the flags to restore are those before either was changed.
         let (input_flags, output_flags) = (fcntl_getfl(input)?, fcntl_getfl(output)?);
         let input = Input::open(input, input_flags)?;
         let output = Output::open(output, output_flags)?;
         Ok(Streams { input, output, read: BytesMut::new(), is_over: false })
     }
 
-    /// Waits for the first line and shows it without its end; nothing if input ends before there is one, or if it is
-    /// longer than `most`. It stays where it is; nothing is lost if this future is dropped.
+    /// Waits for the first line and returns it without its newline; `None` if the input ends before it, or if it is longer
+    /// than `most`. The line is not consumed, and nothing is lost if this future is dropped.
     pub async fn first_line(&mut self, most: usize) -> Option<&[u8]> {
         while self.line_end().is_none() && !self.is_over && self.read.len() <= most {
             self.read.reserve(FIRST_READ);
@@ -96,7 +96,7 @@ impl Streams {
         self.read.advance(end);
     }
 
-    /// Where the first line ends that is not blank.
+    /// The end of the first line that is not blank.
     fn line_end(&self) -> Option<usize> {
         let start = self.read.iter().position(|byte| !byte.is_ascii_whitespace())?;
         newline(self.read.get(start..)?).map(|end| start + end)
@@ -107,65 +107,65 @@ impl Streams {
         self.output.write_all(bytes).await
     }
 
-    /// Comes true when whoever reads our output has closed it; never where that cannot be seen.
+    /// Resolves when the reader of the output has closed it; never where that cannot be detected.
     pub fn reader_gone(&self) -> impl Future<Output = ()> + Send + 'static {
         self.output.reader_gone()
     }
 
-    /// Both as a link, beginning with what was read.
+    /// Converts both to a link, which begins with the bytes already read.
     pub fn into_link(self, limits: &Limits) -> Link {
         let Streams { input, output, read, is_over } = self;
         let gone = output.reader_gone();
         ndjson::link_until(Lines::begun(input, limits.line_bytes, (read, is_over)), output, limits, gone)
     }
 
-    /// Both as bytes.
+    /// Converts both to byte streams.
     pub fn into_parts(self) -> Parts<impl AsyncRead + Unpin + Send, impl AsyncWrite + Unpin + Send> {
         let Streams { input, output, read, is_over } = self;
         Parts { read, input: (!is_over).then_some(input), output }
     }
 }
 
-/// A descriptor to read from without blocking, such as our own stdin, where bytes and not messages are wanted.
+/// A descriptor for non-blocking reads of bytes, such as stdin.
 pub fn input(shared: BorrowedFd<'_>) -> io::Result<Input> {
     Input::open(shared, fcntl_getfl(shared)?)
 }
 
-/// A descriptor to write to without blocking, such as our own stdout, where bytes and not messages are wanted.
+/// A descriptor for non-blocking writes of bytes, such as stdout.
 pub fn output(shared: BorrowedFd<'_>) -> io::Result<Output> {
     Output::open(shared, fcntl_getfl(shared)?)
 }
 
-/// A descriptor that is non-blocking for us.
-struct Ours {
+/// A descriptor that is non-blocking for this process.
+struct NonBlockingFd {
     descriptor: OwnedFd,
-    restore: Option<Restore>,
+    restore: Option<FlagsGuard>,
 }
 
-/// Puts the flags of a shared descriptor back.
+/// Restores the flags of a shared descriptor.
 #[derive(Debug)]
-struct Restore {
+struct FlagsGuard {
     descriptor: OwnedFd,
     flags: OFlags,
 }
 
-impl Drop for Restore {
+impl Drop for FlagsGuard {
     fn drop(&mut self) {
         if let Err(error) = fcntl_setfl(&self.descriptor, self.flags) {
-            tracing::debug!(%error, "could not put the flags of stdio back");
+            tracing::debug!(%error, "restoring the flags of stdio failed");
         }
     }
 }
 
-fn ours(shared: BorrowedFd<'_>, flags: OFlags) -> io::Result<Ours> {
+fn non_blocking(shared: BorrowedFd<'_>, flags: OFlags) -> io::Result<NonBlockingFd> {
     match FileType::from_raw_mode(fstat(shared)?.st_mode) {
         FileType::Fifo | FileType::CharacterDevice => match open_again(shared, flags) {
-            Ok(descriptor) => Ok(Ours { descriptor, restore: None }),
-            // Another user's terminal, or no /proc: then as with a socket.
+            Ok(descriptor) => Ok(NonBlockingFd { descriptor, restore: None }),
+            // Another user's terminal, or no /proc: use it like a socket.
             Err(_) => borrowed(shared, flags),
         },
         FileType::Socket => borrowed(shared, flags),
-        _ => Ok(Ours { descriptor: fcntl_dupfd_cloexec(shared, 3)?, restore: None }),
+        _ => Ok(NonBlockingFd { descriptor: fcntl_dupfd_cloexec(shared, 3)?, restore: None }),
     }
 }
 
@@ -177,26 +177,26 @@ fn open_again(shared: BorrowedFd<'_>, flags: OFlags) -> io::Result<OwnedFd> {
     Ok(rustix::fs::open(path, wanted, Mode::empty())?)
 }
 
-fn borrowed(shared: BorrowedFd<'_>, flags: OFlags) -> io::Result<Ours> {
+fn borrowed(shared: BorrowedFd<'_>, flags: OFlags) -> io::Result<NonBlockingFd> {
     let descriptor = fcntl_dupfd_cloexec(shared, 3)?;
-    let restore = Some(Restore { descriptor: fcntl_dupfd_cloexec(shared, 3)?, flags });
+    let restore = Some(FlagsGuard { descriptor: fcntl_dupfd_cloexec(shared, 3)?, flags });
     fcntl_setfl(&descriptor, flags | OFlags::NONBLOCK)?;
-    Ok(Ours { descriptor, restore })
+    Ok(NonBlockingFd { descriptor, restore })
 }
 
-/// The reading side.
+/// The input as a non-blocking stream.
 #[derive(Debug)]
 pub struct Input(Source);
 
 #[derive(Debug)]
 enum Source {
-    Waited { input: pipe::Receiver, _restore: Option<Restore> },
+    Waited { input: pipe::Receiver, _restore: Option<FlagsGuard> },
     InPlace(File),
 }
 
 impl Input {
     fn open(shared: BorrowedFd<'_>, flags: OFlags) -> io::Result<Input> {
-        let Ours { descriptor, restore } = ours(shared, flags)?;
+        let NonBlockingFd { descriptor, restore } = non_blocking(shared, flags)?;
         let spare = descriptor.try_clone()?;
         match pipe::Receiver::from_owned_fd_unchecked(descriptor) {
             Ok(input) => Ok(Input(Source::Waited { input, _restore: restore })),
@@ -223,19 +223,19 @@ impl AsyncRead for Input {
     }
 }
 
-/// The writing side.
+/// The output as a non-blocking stream.
 #[derive(Debug)]
 pub struct Output(Sink);
 
 #[derive(Debug)]
 enum Sink {
-    Waited { output: pipe::Sender, may_grow: bool, _restore: Option<Restore> },
+    Waited { output: pipe::Sender, may_grow: bool, _restore: Option<FlagsGuard> },
     InPlace(File),
 }
 
 impl Output {
     fn open(shared: BorrowedFd<'_>, flags: OFlags) -> io::Result<Output> {
-        let Ours { descriptor, restore } = ours(shared, flags)?;
+        let NonBlockingFd { descriptor, restore } = non_blocking(shared, flags)?;
         let spare = descriptor.try_clone()?;
         match pipe::Sender::from_owned_fd_unchecked(descriptor) {
             Ok(output) => Ok(Output(Sink::Waited { output, may_grow: true, _restore: restore })),
@@ -246,7 +246,7 @@ impl Output {
 }
 
 impl Output {
-    /// Comes true when whoever reads our output has closed it; never where that cannot be seen.
+    /// Resolves when the reader of the output has closed it; never where that cannot be detected.
     fn reader_gone(&self) -> impl Future<Output = ()> + Send + 'static {
         let watched = match &self.0 {
             Sink::Waited { output, .. } => output.as_fd().try_clone_to_owned().ok(),
@@ -305,7 +305,7 @@ impl AsyncWrite for Output {
     }
 }
 
-/// Makes the pipe larger. Not every output is a pipe and not everybody may: then it stays as it is.
+/// Enlarges the pipe. Fails silently if the output is not a pipe or the limit is reached.
 fn grow(output: BorrowedFd<'_>) -> bool {
     match rustix::pipe::fcntl_getpipe_size(output) {
         Ok(size) if size < LARGE_PIPE => rustix::pipe::fcntl_setpipe_size(output, LARGE_PIPE).is_ok(),
@@ -313,7 +313,7 @@ fn grow(output: BorrowedFd<'_>) -> bool {
     }
 }
 
-/// Whether this is the kernel's way to say that a file is always ready and need not be waited for.
+/// True if the kernel reports that a file is always ready and cannot be polled.
 fn is_always_ready(error: &io::Error) -> bool {
     error.raw_os_error() == Some(rustix::io::Errno::PERM.raw_os_error())
 }

@@ -51,7 +51,7 @@ impl<T: Send + 'static> OwnedTask<T> {
         self.join().await.ok();
     }
 
-    /// Lets the task run without an owner. Only for a task that ends by itself when its channels close.
+    /// Lets the task run without an owner. Only for a task that ends by itself within a bounded time or with its link.
     pub(crate) fn detach(mut self) {
         self.handle.take();
     }

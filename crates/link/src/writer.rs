@@ -1,4 +1,4 @@
-//! The writing side of a byte stream: responses first, everything that is ready in one vectored write.
+//! The writing side of a byte stream: responses first, all queued messages in one vectored write.
 
 use std::future::poll_fn;
 use std::io;
@@ -9,9 +9,9 @@ use tokio::io::{AsyncWrite, AsyncWriteExt};
 use crate::lanes::{Lanes, Outbound};
 use crate::queue::{Framed, Framing, Head, Queue};
 
-/// Writes until every sender is gone, or until writing fails. A line is a message and a newline. `output` must not
-/// keep bytes back, or a message would be reported as written before the kernel has it.
-/// Ends as well when `gone` says that nobody reads any more: with nothing to write, writing would not tell.
+/// Writes until every sender is dropped or writing fails. A line is a message and a newline. `output` must not buffer, or a
+/// message would be reported as written before the kernel has it. Ends also when `gone` reports a closed reader, which
+/// writing would not show while nothing is queued.
 pub(crate) async fn write_lines<W>(
     mut output: W,
     mut lanes: Lanes,
@@ -39,14 +39,14 @@ where
     output.shutdown().await
 }
 
-/// A message and a newline.
+/// Frames each message as a line.
 struct Newlines;
 
 impl Framing for Newlines {
     fn frame(&mut self, outbound: Outbound) -> Framed {
         let Outbound { bytes, written } = outbound;
         match bytes.is_empty() {
-            // An empty message is a mark, not a line.
+            // An empty message is a marker, not a line.
             true => Framed::mark(written),
             false => Framed { head: Head::default(), body: bytes, tail: b"\n", written },
         }

@@ -379,5 +379,5 @@ fn one_stream_too_many_is_reset_and_those_that_are_there_go_on() {
     let answers = std::iter::from_fn(|| streams.frame(now)).collect::<Vec<_>>();
     let resets = answers.iter().filter(|frame| matches!(frame.body, Body::Reset { .. })).count();
     assert!((1..=256).contains(&resets), "{resets} resets: a flood is not answered with a flood");
-    assert!(matches!(streams.receive(frame("stream-0".to_owned(), 1), now), Event::Touched(_)));
+    assert!(matches!(streams.receive(frame("stream-0".to_owned(), 1), now), Event::Updated(_)));
 }

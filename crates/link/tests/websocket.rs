@@ -163,7 +163,7 @@ async fn the_end_has_a_code_and_a_reason() {
     assert_eq!(close_of(&mut peer).await, (Close::NORMAL, String::new()));
 
     let (link, closer, mut peer) = pair(100).await;
-    closer.because(Close::new(Close::REVOKED, "the token was revoked"));
+    closer.set_reason(Close::new(Close::REVOKED, "the token was revoked"));
     drop(link);
     assert_eq!(close_of(&mut peer).await, (Close::REVOKED, "the token was revoked".to_owned()));
 }

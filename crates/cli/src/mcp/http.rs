@@ -1,137 +1,189 @@
-//! MCP over streamable HTTP at `/mcp`, for many clients at once, each with sessions and processes of its own.
+//! MCP over streamable HTTP at `/mcp`, for several clients at once, each with its own sessions and processes.
 
 use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::{Request, Response, StatusCode};
+use http::{HeaderMap, Request, Response, StatusCode};
 use http_body_util::combinators::BoxBody;
 use http_body_util::{BodyExt as _, Full};
 use hyper::body::Incoming;
-use hyper::server::conn::http1;
-use hyper::service::service_fn;
-use hyper_util::rt::{TokioIo, TokioTimer};
+use link::listen::{
+    BindError, ConnectionLimiter, HttpConnection, HttpServer, HttpService, OriginCheck, PhaseDeadlines,
+    Secret, TokenDigest, WhenFull, bearer_token, bind,
+};
 use rmcp::transport::streamable_http_server::session::local::LocalSessionManager;
 use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, StreamableHttpService};
-use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::Semaphore;
-use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
 
-use super::gate::{self, Refusal};
 use super::server::McpServer;
 use super::{stdio, token};
 use crate::failure::Failure;
 use crate::output;
 use crate::tools::ToolboxOptions;
 
-/// Where it is served.
+/// The path of the MCP endpoint.
 const PATH: &str = "/mcp";
-/// Connections at once; a client has two or three.
-const MOST_CONNECTIONS: usize = 512;
-/// How long a client may be silent before what it started ends. An agent may think for long.
-const IDLE: Duration = Duration::from_secs(3_600);
-/// The longest request that is taken: a file to write comes in one.
-const LONGEST_REQUEST: usize = 64 * 1024 * 1024;
-/// How long a client may take to say what it wants.
-const HEADERS_WITHIN: Duration = Duration::from_secs(15);
-/// How long connections have to end.
+/// The limit on connections; a client has two or three.
+const MAX_CONNECTIONS: usize = 512;
+/// A client that is silent for this long loses its session; models may think for long.
+const SESSION_IDLE: Duration = Duration::from_secs(3_600);
+/// The limit on a request's body: a file to write arrives in one request.
+const MAX_REQUEST_BYTES: usize = 64 * 1024 * 1024;
+/// The time for all headers of a request.
+const HEADER_DEADLINE: Duration = Duration::from_secs(15);
+/// The time for open connections to end after a signal.
 const DRAIN: Duration = Duration::from_secs(3);
 
-type Service = StreamableHttpService<McpServer, LocalSessionManager>;
-type Answer = Response<BoxBody<Bytes, Infallible>>;
+type McpService = StreamableHttpService<McpServer, LocalSessionManager>;
+type McpResponse = Response<BoxBody<Bytes, Infallible>>;
 
-/// Serves until a signal comes. Prints where on stdout, and where the token lies on stderr.
+/// Serves until a signal arrives. Prints the URL on stdout, and the path of the token file on stderr.
 pub async fn serve(address: &str, options: ToolboxOptions) -> Result<(), Failure> {
-    let token = Arc::new(token::token()?);
-    let listener = TcpListener::bind(address).await.map_err(|error| {
-        Failure::new(format!("cannot listen on {address}: {error}"))
-            .hint("write it as 127.0.0.1:8765; port 0 is any")
+    let token = Secret::new(token::token()?);
+    let listener = bind(address).await.map_err(|error| {
+        let cause = match &error {
+            BindError::Malformed { .. } => error.to_string(),
+            BindError::Refused { source, .. } => format!("{error}: {source}"),
+        };
+        Failure::new(cause).hint("use an address such as 127.0.0.1:8765; port 0 selects a free port")
     })?;
     let stop = CancellationToken::new();
     stdio::stop_on_signals(&stop)?;
-    let service = service(options, &stop);
+    let front_end = McpFrontEnd { mcp: service(options, &stop), access: HttpAccess::new(&token) };
     output::line(format_args!("listening mcp http://{}{PATH}", listener.local_addr()?))?;
-    let room = Arc::new(Semaphore::new(MOST_CONNECTIONS));
-    let mut connections = JoinSet::new();
-    loop {
-        let Ok(seat) = room.clone().acquire_owned().await else { break };
-        let stream = tokio::select! {
-            accepted = listener.accept() => match accepted {
-                Ok((stream, _)) => stream,
-                // Out of descriptors, most often: the next one may fit.
-                Err(_) => {
-                    tokio::time::sleep(Duration::from_millis(100)).await;
-                    continue;
-                }
-            },
-            () = stop.cancelled() => break,
-        };
-        let (service, token, stop) = (service.clone(), token.clone(), stop.clone());
-        connections.spawn(async move {
-            connection(stream, service, token, stop).await;
-            drop(seat);
-        });
-        while connections.try_join_next().is_some() {}
-    }
-    let drained = async { while connections.join_next().await.is_some() {} };
-    // Whoever holds on to a connection is cut.
-    tokio::time::timeout(DRAIN, drained).await.ok();
+    let tasks = TaskTracker::new();
+    let server = HttpServer {
+        service: Arc::new(front_end),
+        limiter: ConnectionLimiter::new(MAX_CONNECTIONS),
+        when_full: WhenFull::Wait,
+        deadlines: PhaseDeadlines { headers: HEADER_DEADLINE, ..PhaseDeadlines::default() },
+        tls: None,
+        stop,
+        tasks: tasks.clone(),
+    };
+    Arc::new(server).run(listener).await;
+    tasks.close();
+    // Connections that are still open after this time are cut when the program ends.
+    tokio::time::timeout(DRAIN, tasks.wait()).await.ok();
     Ok(())
 }
 
-fn service(options: ToolboxOptions, stop: &CancellationToken) -> Service {
+fn service(options: ToolboxOptions, stop: &CancellationToken) -> McpService {
     let mut sessions = LocalSessionManager::default();
-    sessions.session_config.keep_alive = Some(IDLE);
-    // Host and Origin are looked at by our own gate, which knows addresses.
+    sessions.session_config.keep_alive = Some(SESSION_IDLE);
+    // `OriginCheck` checks Host and Origin instead; it accepts every address of this machine.
     let config = StreamableHttpServerConfig::default()
         .disable_allowed_hosts()
-        .with_max_request_body_bytes(LONGEST_REQUEST)
+        .with_max_request_body_bytes(MAX_REQUEST_BYTES)
         .with_cancellation_token(stop.child_token());
     let ended = stop.clone();
     let make = move || Ok(McpServer::new(options.clone(), ended.child_token()));
     StreamableHttpService::new(make, Arc::new(sessions), config)
 }
 
-async fn connection(stream: TcpStream, service: Service, token: Arc<String>, stop: CancellationToken) {
-    // Answers are small and waited for; that this may fail changes nothing else.
-    stream.set_nodelay(true).ok();
-    let answer = service_fn(move |request| {
-        let (service, token) = (service.clone(), token.clone());
-        async move { Ok::<_, Infallible>(answer(&service, &token, request).await) }
-    });
-    let served = http1::Builder::new()
-        .timer(TokioTimer::new())
-        .header_read_timeout(HEADERS_WITHIN)
-        .serve_connection(TokioIo::new(stream), answer);
-    tokio::pin!(served);
-    tokio::select! {
-        // A client that breaks off is no news.
-        done = &mut served => drop(done),
-        () = stop.cancelled() => {
-            served.as_mut().graceful_shutdown();
-            served.await.ok();
+/// The route of MCP, and the checks before it.
+struct McpFrontEnd {
+    mcp: McpService,
+    access: HttpAccess,
+}
+
+/// The checks before every request.
+struct HttpAccess {
+    origins: OriginCheck,
+    token: TokenDigest,
+}
+
+/// An error response: its status and its text.
+type HttpFailure = (StatusCode, String);
+
+impl HttpAccess {
+    fn new(token: &Secret) -> HttpAccess {
+        HttpAccess { origins: OriginCheck::loopback_pages(), token: token.digest() }
+    }
+
+    /// Checks Host and Origin before the token, so that a page of another site cannot test tokens.
+    fn authenticate(&self, headers: &HeaderMap) -> Result<(), HttpFailure> {
+        self.origins.check(headers, None, None).map_err(|error| (error.status(), error.to_string()))?;
+        match bearer_token(headers) {
+            Ok(Some(token)) if TokenDigest::of(token).matches(&self.token) => Ok(()),
+            Ok(_) | Err(_) => {
+                let message = "missing or wrong token; send `Authorization: Bearer TOKEN`";
+                Err((StatusCode::UNAUTHORIZED, message.to_owned()))
+            }
         }
     }
 }
 
-async fn answer(service: &Service, token: &str, request: Request<Incoming>) -> Answer {
-    if let Err(refusal) = gate::admit(request.headers(), token) {
-        return refuse(refusal);
-    }
-    match request.uri().path() {
-        PATH => service.handle(request).await,
-        _ => refuse(Refusal { status: StatusCode::NOT_FOUND, message: "MCP is served at /mcp" }),
+impl HttpService for McpFrontEnd {
+    type ResponseBody = BoxBody<Bytes, Infallible>;
+
+    async fn respond(
+        self: Arc<Self>,
+        connection: Arc<HttpConnection>,
+        request: Request<Incoming>,
+    ) -> McpResponse {
+        if let Err(failure) = self.access.authenticate(request.headers()) {
+            return failed(failure);
+        }
+        connection.slot.authenticate();
+        match request.uri().path() {
+            PATH => self.mcp.handle(request).await,
+            _ => failed((StatusCode::NOT_FOUND, format!("no such path; MCP is served at {PATH}"))),
+        }
     }
 }
 
-fn refuse(refusal: Refusal) -> Answer {
-    let mut answer = Response::new(Full::new(Bytes::from_static(refusal.message.as_bytes())).boxed());
-    *answer.status_mut() = refusal.status;
-    if refusal.status == StatusCode::UNAUTHORIZED {
+fn failed((status, message): HttpFailure) -> McpResponse {
+    let mut response = Response::new(Full::new(Bytes::from(message)).boxed());
+    *response.status_mut() = status;
+    if status == StatusCode::UNAUTHORIZED {
         let bearer = http::HeaderValue::from_static("Bearer realm=\"rex\"");
-        answer.headers_mut().insert(http::header::WWW_AUTHENTICATE, bearer);
+        response.headers_mut().insert(http::header::WWW_AUTHENTICATE, bearer);
     }
-    answer
+    response
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn status(headers: &[(&'static str, &str)]) -> u16 {
+        let mut map = HeaderMap::new();
+        for (name, value) in headers {
+            map.append(*name, value.parse().unwrap());
+        }
+        let checked = HttpAccess::new(&Secret::new("secret")).authenticate(&map);
+        checked.map_or_else(|(status, _)| status.as_u16(), |()| 200)
+    }
+
+    #[test]
+    fn only_the_token_is_accepted() {
+        let host = ("host", "127.0.0.1:80");
+        assert_eq!(status(&[host, ("authorization", "Bearer secret")]), 200);
+        assert_eq!(status(&[host, ("authorization", "bearer secret")]), 200);
+        for wrong in ["Bearer secre", "Bearer secrets", "Bearer ", "secret", "Basic secret", "Bearer SECRET"]
+        {
+            assert_eq!(status(&[host, ("authorization", wrong)]), 401, "{wrong}");
+        }
+        assert_eq!(status(&[host]), 401);
+    }
+
+    #[test]
+    fn pages_and_names_of_other_sites_are_rejected_even_with_the_token() {
+        let token = ("authorization", "Bearer secret");
+        for origin in ["http://evil.example", "null", "https://localhost.evil.example", "http://10.0.0.1"] {
+            assert_eq!(status(&[("host", "localhost"), token, ("origin", origin)]), 403, "{origin}");
+        }
+        assert_eq!(status(&[("host", "localhost"), token, ("origin", "http://localhost:5173")]), 200);
+        for host in ["evil.example", "localhost.evil.example:80"] {
+            assert_eq!(status(&[("host", host), token]), 403, "{host}");
+        }
+        for invalid in [&[token][..], &[("host", ""), token]] {
+            assert_eq!(status(invalid), 400);
+        }
+        assert_eq!(status(&[("host", "[::1]:8080"), token]), 200);
+    }
 }

@@ -6,7 +6,6 @@
 mod call;
 mod convert;
 mod elicit;
-mod gate;
 pub mod http;
 pub mod install;
 pub mod server;

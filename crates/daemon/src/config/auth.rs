@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use super::paths::Paths;
 use super::section::{ConfigError, Section};
-use crate::net::auth::{Digest, FROM_VARIABLE, FROM_VARIABLE_FILE, OWN, Scopes};
+use crate::net::auth::{FROM_VARIABLE, FROM_VARIABLE_FILE, OWN, Scopes, TokenDigest};
 
 /// Names of the tokens that do not come from the file.
 const RESERVED_NAMES: [&str; 3] = [FROM_VARIABLE, FROM_VARIABLE_FILE, OWN];
@@ -37,7 +37,7 @@ pub struct TokenConfig {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum TokenSource {
     /// The SHA-256 digest of the token.
-    Sha256(Digest),
+    Sha256(TokenDigest),
     /// A file that only its owner can read.
     File(PathBuf),
 }
@@ -116,7 +116,7 @@ fn name<'n>(
 fn source(table: &Section<'_, '_>, name: &str, paths: &Paths) -> Result<TokenSource, ConfigError> {
     let wrong = |key: &str, reason: String| Err(table.document.error(table.span_of(key), reason));
     match (table.text("sha256")?, table.text("file")?) {
-        (Some(hex), None) => match Digest::from_hex(&hex) {
+        (Some(hex), None) => match TokenDigest::from_hex(&hex) {
             Some(digest) => Ok(TokenSource::Sha256(digest)),
             // The value may be a token in the wrong place, so the message does not contain it.
             None => wrong("sha256", format!("{} must be 64 hexadecimal digits", table.path_of("sha256"))),

@@ -80,8 +80,8 @@ fn access(config: &Config, paths: &Paths, out: &mut dyn Write) -> io::Result<()>
     writeln!(out, "{:<28}{tls}", "tls")?;
     for token in auth::report(config, paths) {
         writeln!(out, "{:<28}{}: {}", "token", token.name, token.found)?;
-        if let Some(trouble) = token.trouble {
-            writeln!(out, "warning: the token {} cannot be used: {trouble}", token.name)?;
+        if let Some(problem) = token.problem {
+            writeln!(out, "warning: the token {} cannot be used: {problem}", token.name)?;
         }
     }
     for certificate in &config.auth.certificates {

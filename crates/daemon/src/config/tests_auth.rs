@@ -3,7 +3,7 @@
 use super::tests::{paths, read, refusal};
 use super::*;
 use crate::cli::args::{CliCommand, ServeArgs};
-use crate::net::auth::{Digest, Scopes};
+use crate::net::auth::{Scopes, TokenDigest};
 
 const HEX: &str = "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08";
 
@@ -21,7 +21,7 @@ fn tokens_have_a_name_a_source_scopes_and_roots() {
     let config = read(&text).unwrap();
     assert_eq!(config.warnings, Vec::<String>::new());
     let ci = &config.auth.tokens[0];
-    assert_eq!(ci.source, TokenSource::Sha256(Digest::of("test")));
+    assert_eq!(ci.source, TokenSource::Sha256(TokenDigest::of("test")));
     assert_eq!(ci.scopes, Scopes { read: true, ..Scopes::default() });
     assert_eq!(ci.roots, Some(vec!["/srv/app/sub".into()]));
     let me = &config.auth.tokens[1];

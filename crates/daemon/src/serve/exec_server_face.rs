@@ -12,7 +12,7 @@ use tokio_util::task::TaskTracker;
 use super::{open_audit, service, signals, sink};
 use crate::cli::args::{ExecServerArgs, WsAuthFlags};
 use crate::config::{Config, Listeners, Paths};
-use crate::faces::exec_server::listen::{ExecServerTransport, WebSockets, WsAuth, bind};
+use crate::faces::exec_server::listen::{ExecServerTransport, WebSocketFrontEnd, WsAuth, bind};
 use crate::faces::exec_server::relay::{self, RemoteExecutorConfig, RemoteExecutorError};
 use crate::faces::exec_server::{self, Arrival};
 use crate::faces::rexd;
@@ -41,7 +41,9 @@ pub async fn exec_server(config: &Config, paths: &Paths, face: &ExecServerArgs) 
             writeln!(out, "ws://{}", listener.local_addr()?)?;
             out.flush()?;
             drop(out);
-            WebSockets::new(service.clone(), auth, config.server.max_connections).run(listener).await;
+            WebSocketFrontEnd::server(service.clone(), auth, config.server.max_connections)
+                .run(listener)
+                .await;
         }
     }
     shut_down(&shared, &service, &ending).await;
@@ -143,7 +145,7 @@ impl ExecServerFace {
         if let Some((address, auth)) = self.listen {
             let listener = bind(address, &auth).await?;
             url = Some(format!("ws://{}", listener.local_addr()?));
-            let sockets = WebSockets::new(service.clone(), auth, self.most);
+            let sockets = WebSocketFrontEnd::server(service.clone(), auth, self.most);
             tasks.spawn(sockets.run(listener));
         }
         if let Some(executor) = self.executor {

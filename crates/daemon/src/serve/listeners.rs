@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context as _;
+use link::listen::{ConnectionLimiter, HttpServer, PhaseDeadlines, Tls, WhenFull, bind};
 use tokio::net::UnixListener;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -18,9 +19,9 @@ use crate::config::{Config, ConfigArgs, Listeners, Paths};
 use crate::core::runtime_policy::RuntimePolicy;
 use crate::faces::exec_server;
 use crate::faces::rexd::{self, Arrival};
-use crate::net::auth::{Auth, Caller, Door, Gate, Refusals};
-use crate::net::http::{Crowd, Deadlines, Server};
-use crate::net::listen::{self, Passed, Tls, Unix, bind};
+use crate::net::auth::{Auth, Authenticator, Caller, RejectionLog};
+use crate::net::http::{HEARTBEAT, HttpFrontEnd};
+use crate::net::listen::{self, PassedListener, UnixSocket};
 use crate::observe::metrics::{FaceMethods, Metrics, Transport};
 use crate::observe::traces::{self, ExporterHandle, Traces};
 use crate::serve::notify::Notify;
@@ -60,9 +61,9 @@ pub async fn serve(plan: Plan<'_>) -> anyhow::Result<()> {
         None => None,
     };
     let auth = Auth::new(config, paths)?;
-    let (sockets, exporting) = sockets(config, paths, &auth, &ending)?;
-    let urls = open(&sockets, &listeners, &tls, passed).await?;
-    let exec_server = exec_server.beside(&sockets.server.service, &sockets.tasks).await?;
+    let (sockets, exporting) = sockets(config, paths, (&auth, &tls), &ending)?;
+    let urls = open(&sockets, &listeners, passed).await?;
+    let exec_server = exec_server.beside(&sockets.front_end().service, &sockets.tasks).await?;
     if urls.iter().any(|url| url.starts_with("http")) {
         tell_token(&auth)?;
     }
@@ -74,17 +75,19 @@ pub async fn serve(plan: Plan<'_>) -> anyhow::Result<()> {
     if listeners.stdio {
         serve_stdio(&sockets)?;
     }
-    let (stop, watched) = (ending.stop.clone(), tls.clone());
-    tokio::spawn(async move { auth.keep_looking(stop).await });
-    tokio::spawn(async move { look_after(watched).await });
-    let (server, stop) = (sockets.server.clone(), ending.stop.clone());
-    tokio::spawn(async move { end_revoked(&server, stop).await });
+    let stop = ending.stop.clone();
+    sockets.tasks.spawn(async move { auth.watch_files(stop).await });
+    if let (Some(tls), stop) = (tls.clone(), ending.stop.clone()) {
+        sockets.tasks.spawn(async move { stop.run_until_cancelled(tls.reload_on_change()).await });
+    }
+    let (front_end, stop) = (sockets.front_end().clone(), ending.stop.clone());
+    sockets.tasks.spawn(async move { end_revoked(&front_end, stop).await });
     loop {
         tokio::select! {
             () = ending.stop.cancelled() => break,
             _hangup = hangups.recv() => {
                 notify.reloading();
-                reload(source, paths, &sockets.server, tls.as_ref());
+                reload(source, paths, sockets.front_end(), tls.as_ref());
                 notify.ready(&format!("listening on {}", urls.join(", ")));
             }
         }
@@ -101,7 +104,7 @@ pub async fn serve(plan: Plan<'_>) -> anyhow::Result<()> {
 fn sockets(
     config: &Config,
     paths: &Paths,
-    auth: &Auth,
+    (auth, tls): (&Auth, &Option<Tls>),
     ending: &Ending,
 ) -> anyhow::Result<(Sockets, Option<ExporterHandle>)> {
     let metrics = Metrics::new(&[
@@ -117,26 +120,32 @@ fn sockets(
     let (traces, exporting) = traces(config, &metrics)?;
     service.traces = traces;
     service.retention = retention(file);
-    let server = Server {
+    let front_end = HttpFrontEnd {
         service: Arc::new(service),
-        gate: Gate::new(auth.clone(), Door::new(file)),
-        refusals: Refusals::new(audit),
+        authenticator: Authenticator::new(auth.clone(), file),
+        rejections: RejectionLog::new(audit),
         metrics,
-        tells_metrics: config.telemetry.metrics,
+        serves_metrics: config.telemetry.metrics,
         http_path: file.http_path.clone(),
         ws_path: file.ws_path.clone(),
-        deadlines: Deadlines::default(),
+        heartbeat: HEARTBEAT,
         websocket: link::websocket::Settings { ping_every: file.ping, deadline: file.ping * 2 + PING_GRACE },
         limits: link_limits(),
         stop: ending.stop.clone(),
         tasks: TaskTracker::new(),
     };
-    let crowd = Crowd::new(file.max_connections);
-    let tasks = server.tasks.clone();
-    Ok((
-        Sockets { server: Arc::new(server), crowd, locals: Crowd::new(file.max_connections), tasks },
-        exporting,
-    ))
+    let tasks = front_end.tasks.clone();
+    let http = HttpServer {
+        service: Arc::new(front_end),
+        limiter: ConnectionLimiter::new(file.max_connections),
+        when_full: WhenFull::Reject,
+        deadlines: PhaseDeadlines::default(),
+        tls: tls.clone(),
+        stop: ending.stop.clone(),
+        tasks: tasks.clone(),
+    };
+    let local_limiter = ConnectionLimiter::new(file.max_connections);
+    Ok((Sockets { http: Arc::new(http), local_limiter, tasks }, exporting))
 }
 
 /// Spans for a collector, if the operator names one.
@@ -152,13 +161,9 @@ fn traces(config: &Config, metrics: &Metrics) -> anyhow::Result<(Traces, Option<
 }
 
 /// Opens every listener, and tells where each is.
-async fn open(
-    sockets: &Sockets,
-    listeners: &Listeners,
-    tls: &Option<Tls>,
-    passed: Vec<OwnedFd>,
-) -> anyhow::Result<Vec<String>> {
-    let scheme = if tls.is_some() { "https" } else { "http" };
+async fn open(sockets: &Sockets, listeners: &Listeners, passed: Vec<OwnedFd>) -> anyhow::Result<Vec<String>> {
+    let is_encrypted = sockets.http.tls.is_some();
+    let scheme = if is_encrypted { "https" } else { "http" };
     let mut urls = Vec::new();
     let mut tcp = Vec::new();
     if let Some(address) = &listeners.http {
@@ -166,8 +171,8 @@ async fn open(
     }
     for passed in listen::passed(passed).context("a socket of the service manager cannot be served")? {
         match passed {
-            Passed::Tcp(listener) => tcp.push(listener),
-            Passed::Unix(listener) => {
+            PassedListener::Tcp(listener) => tcp.push(listener),
+            PassedListener::Unix(listener) => {
                 let address = listener.local_addr()?;
                 let path = address.as_pathname().map_or_else(String::new, |path| path.display().to_string());
                 urls.push(format!("unix://{path}"));
@@ -177,16 +182,16 @@ async fn open(
     }
     for listener in tcp {
         let address = listener.local_addr()?;
-        if tls.is_none() && !address.ip().is_loopback() {
+        if !is_encrypted && !address.ip().is_loopback() {
             tracing::warn!(
                 "{address} can be reached from elsewhere without TLS: tokens can be read on the way"
             );
         }
         urls.insert(0, format!("{scheme}://{address}"));
-        sockets.serve_tcp(listener, tls.clone());
+        sockets.tasks.spawn(sockets.http.clone().run(listener));
     }
     if let Some(path) = &listeners.unix {
-        let unix = Unix::bind(path)?;
+        let unix = UnixSocket::bind(path)?;
         let path = std::path::absolute(unix.path())?;
         urls.push(format!("unix://{}", path.display()));
         sockets.serve_unix(unix);
@@ -216,7 +221,7 @@ fn tell_token(auth: &Auth) -> anyhow::Result<()> {
 /// Standard streams beside the sockets: their end is not the end of the daemon.
 fn serve_stdio(sockets: &Sockets) -> anyhow::Result<()> {
     let link = link::stdio::open(&link_limits()).context("cannot use standard input and output")?;
-    let server = &sockets.server;
+    let server = sockets.front_end();
     let arrival = Arrival::new(Caller::on_stdio(), Transport::Stdio);
     let counted = server.metrics.connection(Transport::Stdio);
     let serving = rexd::serve(server.service.clone(), link, arrival, server.stop.clone());
@@ -228,11 +233,11 @@ fn serve_stdio(sockets: &Sockets) -> anyhow::Result<()> {
 }
 
 /// Reads everything again that can change while we run. What is bad changes nothing.
-fn reload(source: &ConfigArgs, paths: &Paths, server: &Server, tls: Option<&Tls>) {
+fn reload(source: &ConfigArgs, paths: &Paths, server: &HttpFrontEnd, tls: Option<&Tls>) {
     match Config::load(source, paths) {
         Ok(config) => {
             // It says itself what is wrong.
-            drop(server.gate.auth.reload(&config));
+            drop(server.authenticator.auth.reload(&config));
             server.service.runtime_policy.replace(RuntimePolicy::new(&config, paths));
             tracing::info!("the policy was read again: {} rules", config.policy.settings().rules.len());
         }
@@ -245,20 +250,14 @@ fn reload(source: &ConfigArgs, paths: &Paths, server: &Server, tls: Option<&Tls>
     }
 }
 
-async fn look_after(tls: Option<Tls>) {
-    if let Some(tls) = tls {
-        tls.look_after().await;
-    }
-}
-
 /// Ends the sessions of whoever may no longer come in; their connections end by themselves.
-async fn end_revoked(server: &Server, stop: CancellationToken) {
-    let mut changes = server.gate.auth.changed();
+async fn end_revoked(server: &HttpFrontEnd, stop: CancellationToken) {
+    let mut changes = server.authenticator.auth.changed();
     loop {
         tokio::select! {
             () = stop.cancelled() => return,
             changed = changes.changed() => match changed {
-                Ok(()) => server.service.sessions.end_of(|caller| !server.gate.auth.still_valid(caller)),
+                Ok(()) => server.service.sessions.end_of(|caller| !server.authenticator.auth.is_valid(caller)),
                 Err(_gone) => return,
             },
         }
@@ -278,7 +277,7 @@ async fn drain(
             if let Some(exec_server) = exec_server {
                 exec_server.shut_down().await;
             }
-            tokio::join!(sockets.server.service.shut_down(), sockets.tasks.wait())
+            tokio::join!(sockets.front_end().service.shut_down(), sockets.tasks.wait())
         };
         if tokio::time::timeout(patience, done).await.is_err() {
             tracing::warn!("some connections did not end in time");
@@ -288,8 +287,8 @@ async fn drain(
         () = drained => {}
         () = ending.at_once.cancelled() => {
             tracing::warn!("asked again: ending at once");
-            sockets.server.service.engine.shut_down();
+            sockets.front_end().service.engine.shut_down();
         }
     }
-    sockets.server.refusals.summarise();
+    sockets.front_end().rejections.summarise();
 }

@@ -1,93 +1,106 @@
-//! Executors: registering one, and its connection.
+//! Executors: their registration and their connection.
 
 use std::sync::Arc;
+use std::time::Duration;
 
+use axum::response::Response;
+use link::listen::{HttpConnection, UpgradedStream};
 use tokio::sync::oneshot;
+use tokio::time::timeout;
 
-use super::queue::{self, Inbox};
-use super::routes::Letter;
-use super::socket::{Socket, Source};
-use super::{ExecutorId, Rendezvous};
+use super::connection::{FrameForwarder, RelayConnection};
+use super::router::RouterMessage;
+use super::{ExecutorId, Rendezvous, UpgradeRequest, queue};
+use crate::api_error::ApiError;
 use crate::auth::{Secret, now};
-use crate::refusal::Refusal;
-use crate::store::{Claim, Kind, TokenId};
-use crate::upgrade::{Handshake, Stream};
+use crate::store::{ExecutorClaim, TokenId, TokenKind};
 
-/// What a queue to an executor holds, in the sizes of what harnesses may have on its way: as much again for resets.
-const ROOM_FOR_RESETS: usize = 2;
+/// The queue to an executor, in multiples of the harnesses' shared credit: as much again for resets.
+const QUEUE_FACTOR: usize = 2;
 
 impl Rendezvous {
-    /// Registers an executor with a token. The ticket lets it connect once.
+    /// Registers an executor with a token. The returned ticket is valid for one connection.
     pub(crate) async fn register(
         &self,
         executor: &ExecutorId,
         token: Option<&str>,
-    ) -> Result<Secret, Refusal> {
-        let token = self.tokens.check(token, Kind::Executor).await?;
-        let at_most = i64::try_from(self.limits.executors_per_token).unwrap_or(i64::MAX);
-        let claim = Claim { token: token.id, at_most, now: now() };
+        connection: &HttpConnection,
+    ) -> Result<Secret, ApiError> {
+        let token = self.tokens.check(token, TokenKind::Executor).await?;
+        connection.slot.authenticate();
+        let limit = i64::try_from(self.limits.executors_per_token).unwrap_or(i64::MAX);
+        let claim = ExecutorClaim { token: token.id, limit, now: now() };
         match self.tokens.store().claim_executor(executor.as_str(), claim).await? {
             Some(owner) if owner == token.id => {}
             Some(_other) => {
                 let message = "this executor was registered with another token: use that one, \
                                or remove it with `rexhub token remove`";
-                return Err(Refusal::forbidden("not_yours", message));
+                return Err(ApiError::forbidden("not_yours", message));
             }
             None => {
-                let message = format!("the token {:?} has {at_most} executors, the most it may", token.name);
-                return Err(Refusal::forbidden("too_many_executors", message));
+                let message = format!("too many executors for the token {:?} (limit {limit})", token.name);
+                return Err(ApiError::forbidden("too_many_executors", message));
             }
         }
         self.tickets.issue(executor.clone(), token.id, &self.limits).map_err(|error| {
-            tracing::error!(%error, "no randomness for a ticket");
-            Refusal::unavailable("no_randomness", "the hub cannot make a ticket at the moment")
+            tracing::error!(%error, "no random bytes for a ticket");
+            ApiError::unavailable("no_randomness", "the hub cannot create a ticket at the moment")
         })
     }
 
-    /// Takes an executor's ticket, and serves the connection it is for.
+    /// Redeems an executor's ticket and serves its connection on a task.
     pub(crate) async fn executor(
         self: &Arc<Self>,
         executor: ExecutorId,
         ticket: &str,
-        handshake: Handshake,
-    ) -> Result<axum::response::Response, Refusal> {
-        let token = self.tickets.redeem(&executor, ticket);
-        let token = match token {
+        request: UpgradeRequest,
+    ) -> Result<Response, ApiError> {
+        let token = match self.tickets.redeem(&executor, ticket) {
             Some(token) if self.tokens.store().has_token(token).await? => token,
             _ => {
-                let message = "the ticket is unknown, used, or too old: register again";
-                return Err(Refusal::unproven("bad_ticket", message));
+                let message = "the ticket is unknown, used or expired: register again";
+                return Err(ApiError::unauthenticated("bad_ticket", message));
             }
         };
-        let (response, stream) = handshake.accept(self.limits.handshake);
+        let UpgradeRequest { handshake, connection } = request;
+        connection.slot.authenticate();
+        let (response, upgraded) = handshake.accept();
         let rendezvous = self.clone();
         self.tasks.spawn(async move {
-            if let Some(stream) = stream.await {
-                rendezvous.serve_executor(&executor, token, stream).await;
+            if let Some(stream) = within(rendezvous.limits.handshake, upgraded).await {
+                rendezvous.serve_executor(&executor, token, (stream, connection)).await;
             }
         });
         Ok(response)
     }
 
-    async fn serve_executor(&self, executor: &ExecutorId, token: TokenId, stream: Stream) {
-        let socket = Socket::new(stream, self.limits.clone()).await;
-        let door = self.room(executor);
-        let (outbox, mut inbox) = queue::queue(self.limits.queued_bytes.saturating_mul(ROOM_FOR_RESETS));
-        let (sender, seat) = oneshot::channel();
-        // The room is there as long as its door is.
-        door.letters.send(Letter::ExecutorCame { outbox, seat: sender }).await.ok();
-        let Ok(seat) = seat.await else { return };
-        tracing::info!(executor = executor.as_str(), "an executor is connected");
-        let source = Source::new(seat, door, &self.limits);
-        let ended = socket.carry(&source, &mut inbox, self.ended(token)).await;
-        leave(source, inbox).await;
-        tracing::info!(executor = executor.as_str(), why = ended.why.reason(), "an executor is gone");
-        ended.say_goodbye().await;
+    async fn serve_executor(
+        &self,
+        executor: &ExecutorId,
+        token: TokenId,
+        (stream, connection): (UpgradedStream, Arc<HttpConnection>),
+    ) {
+        let connection = RelayConnection::new(stream, connection, &self.limits);
+        let router = self.router(executor);
+        let (sender, mut receiver) = queue::queue(self.limits.queued_bytes.saturating_mul(QUEUE_FACTOR));
+        let (id_sender, id) = oneshot::channel();
+        // The router runs as long as its handle exists.
+        router.messages.send(RouterMessage::ExecutorConnected { queue: sender, id: id_sender }).await.ok();
+        let Ok(id) = id.await else { return };
+        tracing::info!(executor = executor.as_str(), "executor connected");
+        let forwarder = FrameForwarder::new(id, router, &self.limits);
+        let closing = connection.carry(&forwarder, &mut receiver, self.ended(token)).await;
+        drop(receiver);
+        forwarder.disconnect().await;
+        tracing::info!(executor = executor.as_str(), reason = closing.reason.text(), "executor disconnected");
+        closing.finish().await;
     }
 }
 
-/// Tells the room that somebody has left it. Who still writes to them writes to nobody.
-pub(super) async fn leave(source: Source, inbox: Inbox) {
-    drop(inbox);
-    source.letters.send(Letter::Left { seat: source.seat }).await.ok();
+/// The upgraded stream, if the handshake ends in time.
+pub(super) async fn within(
+    limit: Duration,
+    upgraded: impl Future<Output = Option<UpgradedStream>>,
+) -> Option<UpgradedStream> {
+    timeout(limit, upgraded).await.ok().flatten()
 }

@@ -1,4 +1,4 @@
-//! Harnesses: waiting for the executor, and their connections.
+//! Harnesses: the wait for the executor, and their connections.
 
 use std::sync::Arc;
 
@@ -6,88 +6,91 @@ use axum::response::Response;
 use tokio::sync::oneshot;
 use tokio::time::timeout;
 
-use super::executor::leave;
-use super::queue::{self, Inbox};
-use super::routes::{Door, Letter, Seat};
-use super::socket::{Socket, Source};
-use super::{ExecutorId, Rendezvous};
-use crate::refusal::Refusal;
-use crate::store::{Kind, TokenId};
-use crate::upgrade::Handshake;
+use super::connection::{FrameForwarder, RelayConnection};
+use super::executor::within;
+use super::queue::{self, FrameReceiver};
+use super::router::{ConnectionId, RouterMessage, StreamRouterHandle};
+use super::{ExecutorId, Rendezvous, UpgradeRequest};
+use crate::api_error::ApiError;
+use crate::store::{TokenId, TokenKind};
 
 impl Rendezvous {
-    /// Lets a harness in to an executor; waits a while for one that is away.
+    /// Connects a harness to an executor; waits a limited time for one that is not connected.
     pub(crate) async fn harness(
         self: &Arc<Self>,
         executor: ExecutorId,
         token: Option<&str>,
-        handshake: Handshake,
-    ) -> Result<Response, Refusal> {
-        let token = self.tokens.check(token, Kind::Harness).await?.id;
-        let (answer, answered) = oneshot::channel();
+        request: UpgradeRequest,
+    ) -> Result<Response, ApiError> {
+        let token = self.tokens.check(token, TokenKind::Harness).await?.id;
+        request.connection.slot.authenticate();
+        let (sender, response) = oneshot::channel();
         let rendezvous = self.clone();
-        // A task, so that whoever was let in also leaves, even if nobody waits for the answer any more.
-        self.tasks.spawn(async move { rendezvous.serve_harness(executor, token, handshake, answer).await });
-        let gone = || Refusal::unavailable("ended", "the hub ends, or the token was removed");
-        answered.await.unwrap_or_else(|_| Err(gone()))
+        // A task, so that an admitted harness is also removed when this request is cancelled.
+        self.tasks.spawn(async move { rendezvous.serve_harness(executor, token, request, sender).await });
+        let ended = || ApiError::unavailable("ended", "the hub stops, or the token was removed");
+        response.await.unwrap_or_else(|_| Err(ended()))
     }
 
     async fn serve_harness(
         &self,
         executor: ExecutorId,
         token: TokenId,
-        handshake: Handshake,
-        mut answer: oneshot::Sender<Result<Response, Refusal>>,
+        request: UpgradeRequest,
+        mut response: oneshot::Sender<Result<Response, ApiError>>,
     ) {
-        let door = self.room(&executor);
-        let let_in = tokio::select! {
-            let_in = self.seat(&door) => let_in,
-            () = answer.closed() => return,
-            _why = self.ended(token) => return,
+        let router = self.router(&executor);
+        let admitted = tokio::select! {
+            admitted = self.admit(&router) => admitted,
+            () = response.closed() => return,
+            _reason = self.ended(token) => return,
         };
-        let (seat, mut inbox) = match let_in {
-            Ok(let_in) => let_in,
-            // Nobody may be waiting for it any more.
-            Err(refusal) => return drop(answer.send(Err(refusal))),
+        let (id, mut receiver) = match admitted {
+            Ok(admitted) => admitted,
+            // The request may have been cancelled.
+            Err(error) => return drop(response.send(Err(error))),
         };
-        let source = Source::new(seat, door, &self.limits);
-        let (response, stream) = handshake.accept(self.limits.handshake);
-        // If nobody waits for it any more, there is no stream either.
-        drop(answer.send(Ok(response)));
-        let Some(stream) = stream.await else { return leave(source, inbox).await };
-        tracing::info!(executor = executor.as_str(), "a harness is connected");
-        let socket = Socket::new(stream, self.limits.clone()).await;
-        let ended = socket.carry(&source, &mut inbox, self.ended(token)).await;
-        leave(source, inbox).await;
-        tracing::info!(executor = executor.as_str(), why = ended.why.reason(), "a harness is gone");
-        ended.say_goodbye().await;
+        let forwarder = FrameForwarder::new(id, router, &self.limits);
+        let UpgradeRequest { handshake, connection } = request;
+        let (accepted, upgraded) = handshake.accept();
+        // If the request was cancelled, the upgrade fails too.
+        drop(response.send(Ok(accepted)));
+        let Some(stream) = within(self.limits.handshake, upgraded).await else {
+            drop(receiver);
+            return forwarder.disconnect().await;
+        };
+        tracing::info!(executor = executor.as_str(), "harness connected");
+        let connection = RelayConnection::new(stream, connection, &self.limits);
+        let closing = connection.carry(&forwarder, &mut receiver, self.ended(token)).await;
+        drop(receiver);
+        forwarder.disconnect().await;
+        tracing::info!(executor = executor.as_str(), reason = closing.reason.text(), "harness disconnected");
+        closing.finish().await;
     }
 
-    /// A seat beside the executor, when it is there.
-    async fn seat(&self, door: &Door) -> Result<(Seat, Inbox), Refusal> {
-        let (outbox, inbox) = queue::queue(self.limits.queued_bytes);
-        let (sender, mut seat) = oneshot::channel();
-        door.letters.send(Letter::HarnessCame { outbox, seat: sender }).await.ok();
-        let given = match timeout(self.limits.executor_away, &mut seat).await {
-            Ok(given) => given.ok(),
-            // It may have come in this very moment.
+    /// Registers a harness with the router and waits for the executor.
+    async fn admit(&self, router: &StreamRouterHandle) -> Result<(ConnectionId, FrameReceiver), ApiError> {
+        let (sender, receiver) = queue::queue(self.limits.queued_bytes);
+        let (id_sender, mut id) = oneshot::channel();
+        router.messages.send(RouterMessage::HarnessConnected { queue: sender, id: id_sender }).await.ok();
+        let received = match timeout(self.limits.executor_away, &mut id).await {
+            Ok(received) => received.ok(),
+            // The id may have been sent at this moment.
             Err(_late) => {
-                seat.close();
-                seat.try_recv().ok()
+                id.close();
+                id.try_recv().ok()
             }
         };
-        match given {
-            Some(Some(seat)) => Ok((seat, inbox)),
+        match received {
+            Some(Some(id)) => Ok((id, receiver)),
             Some(None) => {
-                let message = format!(
-                    "{} harnesses use this executor, the most that may",
-                    self.limits.harnesses_per_executor
-                );
-                Err(Refusal::unavailable("too_many_harnesses", message))
+                let limit = self.limits.harnesses_per_executor;
+                let message = format!("too many harnesses for this executor (limit {limit})");
+                Err(ApiError::unavailable("too_many_harnesses", message))
             }
             None => {
                 let message = "the executor is not connected: start it, or try again later";
-                Err(Refusal::unavailable("executor_away", message))
+                Err(ApiError::unavailable("executor_away", message))
             }
         }
     }

@@ -1,14 +1,13 @@
 //! The executor registry and its rendezvous: executors dial in, harnesses reach them.
 //!
-//! The path names the executor; from there frames find their way by `stream_id` alone. What they carry is nobody's
-//! business here. Each executor has a room (`routes`), a task that owns who is there and which stream is whose.
+//! The path of a request names the executor; frames are routed by `stream_id`, and their payload is not read. Each executor
+//! has a router task (`router`), which owns its connections and streams.
 
+mod connection;
 mod executor;
 mod harness;
-mod pulse;
 mod queue;
-mod routes;
-mod socket;
+mod router;
 mod ticket;
 
 use std::collections::HashMap;
@@ -17,28 +16,29 @@ use std::sync::{Arc, Mutex, PoisonError};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use crate::api_error::ApiError;
 use crate::auth::Tokens;
 use crate::config::Limits;
-use crate::refusal::Refusal;
 use crate::store::TokenId;
-use routes::{Door, Doorplate};
-use socket::Farewell;
+use connection::CloseReason;
+use link::listen::{HttpConnection, WebSocketHandshake};
+use router::{StreamRouterHandle, WeakStreamRouterHandle};
 use ticket::Tickets;
 
-/// The longest name of an executor, in bytes.
-const LONGEST_ID: usize = 128;
+/// The limit on the length of an executor's id, in bytes.
+const MAX_ID_BYTES: usize = 128;
 
-/// The name of an executor: neither blank nor long, and nothing in it that would disturb a terminal.
+/// The id of an executor: not blank, of bounded length, without control characters.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct ExecutorId(Arc<str>);
 
 impl ExecutorId {
-    pub(crate) fn parse(text: &str) -> Result<ExecutorId, Refusal> {
-        let wrong = |why: &str| Err(Refusal::bad("bad_executor_id", format!("the executor's id {why}")));
+    pub(crate) fn parse(text: &str) -> Result<ExecutorId, ApiError> {
+        let invalid = |why: &str| Err(ApiError::bad("bad_executor_id", format!("the executor id {why}")));
         match text.trim() {
-            "" => wrong("is blank"),
-            id if id.len() > LONGEST_ID => wrong(&format!("is longer than {LONGEST_ID} bytes")),
-            id if id.chars().any(char::is_control) => wrong("has control characters in it"),
+            "" => invalid("is blank"),
+            id if id.len() > MAX_ID_BYTES => invalid(&format!("is longer than {MAX_ID_BYTES} bytes")),
+            id if id.chars().any(char::is_control) => invalid("contains control characters"),
             id => Ok(ExecutorId(id.into())),
         }
     }
@@ -48,14 +48,14 @@ impl ExecutorId {
     }
 }
 
-/// The registry and every room.
+/// The registry and the routers.
 #[derive(Debug)]
 pub(crate) struct Rendezvous {
     limits: Arc<Limits>,
     tokens: Tokens,
     tickets: Tickets,
-    /// Rooms that are open, by executor. Each is kept open by those who are in it, not by this.
-    rooms: Mutex<HashMap<ExecutorId, Doorplate>>,
+    /// The running routers. Their connections keep them running, not this map.
+    routers: Mutex<HashMap<ExecutorId, WeakStreamRouterHandle>>,
     stop: CancellationToken,
     tasks: TaskTracker,
 }
@@ -67,29 +67,36 @@ impl Rendezvous {
         stop: CancellationToken,
         tasks: TaskTracker,
     ) -> Rendezvous {
-        Rendezvous { limits, tokens, tickets: Tickets::default(), rooms: Mutex::default(), stop, tasks }
+        Rendezvous { limits, tokens, tickets: Tickets::default(), routers: Mutex::default(), stop, tasks }
     }
 
-    /// The room of an executor; opened if nobody is in it.
-    fn room(&self, executor: &ExecutorId) -> Door {
-        let mut rooms = self.rooms.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(door) = rooms.get(executor).and_then(Doorplate::door) {
-            return door;
+    /// The router of an executor; started if it is not running.
+    fn router(&self, executor: &ExecutorId) -> StreamRouterHandle {
+        let mut routers = self.routers.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(router) = routers.get(executor).and_then(WeakStreamRouterHandle::upgrade) {
+            return router;
         }
-        rooms.retain(|_, plate| !plate.is_closed());
-        let (door, life) = routes::open(self.limits.clone());
-        rooms.insert(executor.clone(), door.plate());
-        self.tasks.spawn(life);
-        door
+        routers.retain(|_, router| !router.is_closed());
+        let (router, run) = router::router(self.limits.clone());
+        routers.insert(executor.clone(), router.downgrade());
+        self.tasks.spawn(run);
+        router
     }
 
-    /// Waits until a connection of this token has to end, whatever its peer does.
-    async fn ended(&self, token: TokenId) -> Farewell {
+    /// Waits until a connection of this token has to end, and returns the reason.
+    async fn ended(&self, token: TokenId) -> CloseReason {
         tokio::select! {
-            () = self.stop.cancelled() => Farewell::HUB_ENDS,
-            () = self.tokens.removed(token) => Farewell::TOKEN_REMOVED,
+            () = self.stop.cancelled() => CloseReason::HUB_STOPS,
+            () = self.tokens.removed(token) => CloseReason::TOKEN_REMOVED,
         }
     }
+}
+
+/// A request that asks for a WebSocket, and its connection.
+#[derive(Debug)]
+pub(crate) struct UpgradeRequest {
+    pub(crate) handshake: WebSocketHandshake,
+    pub(crate) connection: Arc<HttpConnection>,
 }
 
 #[cfg(test)]
@@ -97,10 +104,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_id_is_neither_blank_nor_long_nor_a_mess() {
+    fn an_id_is_not_blank_not_long_and_without_control_characters() {
         assert_eq!(ExecutorId::parse(" my executor ").unwrap().as_str(), "my executor");
-        assert!(ExecutorId::parse(&"x".repeat(LONGEST_ID)).is_ok());
-        for wrong in ["", "  ", "\u{a0}", "a\nb", "\u{1b}[2J", &"x".repeat(LONGEST_ID + 1)] {
+        assert!(ExecutorId::parse(&"x".repeat(MAX_ID_BYTES)).is_ok());
+        for wrong in ["", "  ", "\u{a0}", "a\nb", "\u{1b}[2J", &"x".repeat(MAX_ID_BYTES + 1)] {
             assert!(ExecutorId::parse(wrong).is_err(), "{wrong:?}");
         }
     }

@@ -1,4 +1,4 @@
-//! Frames on their way to one connection: bounded in bytes, and ended with a reason.
+//! The queue of frames to one connection: bounded in bytes, and ended with a reason.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -8,69 +8,69 @@ use bytes::Bytes;
 use tokio::sync::{Notify, OwnedSemaphorePermit};
 use tokio_util::sync::CancellationToken;
 
-use super::socket::Farewell;
+use super::connection::CloseReason;
 
-/// What a frame costs beside its bytes, so that many small ones are bounded too.
+/// The cost of a frame beside its bytes, so that many small ones are bounded too.
 pub(super) const OVERHEAD: usize = 256;
-/// Shorter frames are copied: else each would keep the whole piece of memory it was read into.
-const COPIED: usize = 8 * 1024;
+/// Shorter frames are copied; otherwise each would keep the whole buffer it was read into.
+const COPIED_BELOW: usize = 8 * 1024;
 
-/// One relay frame, as it came.
+/// One relay frame as received.
 #[derive(Debug)]
-pub(super) struct Frame {
+pub(super) struct RelayedFrame {
     pub(super) bytes: Bytes,
-    /// What its sender may not send until the frame is gone.
+    /// The part of its sender's credit that is released with the frame.
     pub(super) credit: Vec<OwnedSemaphorePermit>,
 }
 
-impl Frame {
+impl RelayedFrame {
     fn cost(&self) -> usize {
         self.bytes.len() + OVERHEAD
     }
 }
 
-/// More waits than may.
+/// The queue has no capacity for the frame.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Full;
+pub(super) struct QueueFull;
 
-/// What to do with frames that wait when the end comes.
+/// What happens to queued frames at the end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Rest {
-    /// They were sent before the end, so they come before it.
+pub(super) enum PendingFrames {
+    /// They are delivered before the close frame.
     Deliver,
-    /// They are why it ends.
+    /// They are dropped.
     Discard,
 }
 
-/// What comes next for a connection.
+/// The next item of a queue.
 #[derive(Debug)]
-pub(super) enum Next {
-    Frame(Frame),
-    End(Farewell),
+pub(super) enum QueueItem {
+    Frame(RelayedFrame),
+    End(CloseReason, PendingFrames),
 }
 
-/// A queue of frames that cost at most so much together.
-pub(super) fn queue(most: usize) -> (Outbox, Inbox) {
+/// A queue of frames whose cost is at most `limit` together.
+pub(super) fn queue(limit: usize) -> (FrameSender, FrameReceiver) {
     let shared = Arc::new(Shared {
-        most,
+        limit,
         state: Mutex::default(),
         changed: Notify::new(),
         ended: CancellationToken::new(),
     });
-    (Outbox(shared.clone()), Inbox(shared))
+    (FrameSender(shared.clone()), FrameReceiver(shared))
 }
 
-/// Where frames for a connection are put.
+/// The router's end of a queue.
 #[derive(Debug)]
-pub(super) struct Outbox(Arc<Shared>);
+pub(super) struct FrameSender(Arc<Shared>);
 
-/// Where a connection takes its frames from.
+/// The connection's end of a queue.
 #[derive(Debug)]
-pub(super) struct Inbox(Arc<Shared>);
+pub(super) struct FrameReceiver(Arc<Shared>);
 
 #[derive(Debug)]
 struct Shared {
-    most: usize,
+    limit: usize,
     state: Mutex<State>,
     changed: Notify,
     ended: CancellationToken,
@@ -78,11 +78,12 @@ struct Shared {
 
 #[derive(Debug, Default)]
 struct State {
-    frames: VecDeque<Frame>,
+    frames: VecDeque<RelayedFrame>,
     cost: usize,
-    end: Option<Farewell>,
-    /// How the end came about, whoever has heard of it.
-    why: Option<(Farewell, Rest)>,
+    /// Set until the receiver has taken it.
+    end: Option<(CloseReason, PendingFrames)>,
+    /// The same, and kept.
+    ended: Option<(CloseReason, PendingFrames)>,
     is_closed: bool,
 }
 
@@ -92,17 +93,17 @@ impl Shared {
     }
 }
 
-impl Outbox {
-    /// Puts a frame last. One for a connection that has ended is gone.
-    pub(super) fn push(&self, mut frame: Frame) -> Result<(), Full> {
+impl FrameSender {
+    /// Appends a frame. After the end of the connection it is dropped.
+    pub(super) fn push(&self, mut frame: RelayedFrame) -> Result<(), QueueFull> {
         let mut state = self.0.state();
         if state.is_closed {
             return Ok(());
         }
-        if state.cost + frame.cost() > self.0.most {
-            return Err(Full);
+        if state.cost + frame.cost() > self.0.limit {
+            return Err(QueueFull);
         }
-        if frame.bytes.len() < COPIED {
+        if frame.bytes.len() < COPIED_BELOW {
             frame.bytes = Bytes::copy_from_slice(&frame.bytes);
         }
         state.cost += frame.cost();
@@ -112,30 +113,31 @@ impl Outbox {
         Ok(())
     }
 
-    /// Whether nobody takes from it any more.
+    /// True after the end of the connection.
     pub(super) fn is_closed(&self) -> bool {
         self.0.state().is_closed
     }
 
-    /// Ends the connection. Only the first reason counts, and nothing can be put behind it.
-    pub(super) fn end(&self, farewell: Farewell, rest: Rest) {
+    /// Ends the connection. Only the first call counts, and later frames are dropped.
+    pub(super) fn end(&self, reason: CloseReason, pending: PendingFrames) {
         let mut state = self.0.state();
         if state.is_closed {
             return;
         }
-        if rest == Rest::Discard {
+        if pending == PendingFrames::Discard {
             (state.frames, state.cost) = (VecDeque::new(), 0);
         }
-        (state.end, state.why, state.is_closed) = (Some(farewell), Some((farewell, rest)), true);
+        let end = Some((reason, pending));
+        (state.end, state.ended, state.is_closed) = (end, end, true);
         drop(state);
         self.0.changed.notify_one();
         self.0.ended.cancel();
     }
 }
 
-impl Inbox {
-    /// Waits for what comes next. Nothing is lost if this future is dropped.
-    pub(super) async fn next(&mut self) -> Next {
+impl FrameReceiver {
+    /// Waits for the next item. Nothing is lost if this future is dropped.
+    pub(super) async fn next(&mut self) -> QueueItem {
         loop {
             if let Some(next) = self.take() {
                 return next;
@@ -144,50 +146,45 @@ impl Inbox {
         }
     }
 
-    /// For somebody who has to know of the end although nothing is taken.
-    pub(super) fn deadline(&self) -> Deadline {
-        Deadline(self.0.clone())
+    /// A watcher of the end that does not depend on the receiver.
+    pub(super) fn end_watcher(&self) -> EndWatcher {
+        EndWatcher(self.0.clone())
     }
 
-    /// Whether nothing waits.
-    pub(super) fn is_empty(&self) -> bool {
-        self.0.state().frames.is_empty()
-    }
-
-    fn take(&mut self) -> Option<Next> {
+    fn take(&mut self) -> Option<QueueItem> {
         let mut state = self.0.state();
         match state.frames.pop_front() {
             Some(frame) => {
                 state.cost -= frame.cost();
-                Some(Next::Frame(frame))
+                Some(QueueItem::Frame(frame))
             }
-            None => state.end.take().map(Next::End),
+            None => state.end.take().map(|(reason, pending)| QueueItem::End(reason, pending)),
         }
     }
 }
 
-/// The end of a connection, whether or not its peer takes anything.
+/// Observes the end of a queue, whether or not the peer reads its frames.
 #[derive(Debug)]
-pub(super) struct Deadline(Arc<Shared>);
+pub(super) struct EndWatcher(Arc<Shared>);
 
-impl Deadline {
-    /// Waits until the end was asked for; what is still to be delivered before it has so long.
-    pub(super) async fn passed(&self, patience: Duration) -> Farewell {
+impl EndWatcher {
+    /// Waits until the queue is ended, and then up to `grace` for frames that are to be delivered before.
+    pub(super) async fn passed(&self, grace: Duration) -> CloseReason {
         self.0.ended.cancelled().await;
-        let why = self.0.state().why;
-        match why {
-            Some((farewell, Rest::Discard)) => farewell,
-            Some((farewell, Rest::Deliver)) => {
-                tokio::time::sleep(patience).await;
-                farewell
+        let ended = self.0.state().ended;
+        match ended {
+            Some((reason, PendingFrames::Discard)) => reason,
+            Some((reason, PendingFrames::Deliver)) => {
+                tokio::time::sleep(grace).await;
+                reason
             }
             None => std::future::pending().await,
         }
     }
 }
 
-impl Drop for Inbox {
-    /// Nobody takes what waits any more.
+impl Drop for FrameReceiver {
+    /// Queued frames are dropped with their reader.
     fn drop(&mut self) {
         let mut state = self.0.state();
         (state.frames, state.cost, state.is_closed) = (VecDeque::new(), 0, true);
@@ -198,37 +195,37 @@ impl Drop for Inbox {
 mod tests {
     use super::*;
 
-    fn frame(length: usize) -> Frame {
-        Frame { bytes: vec![b'x'; length].into(), credit: Vec::new() }
+    fn frame(length: usize) -> RelayedFrame {
+        RelayedFrame { bytes: vec![b'x'; length].into(), credit: Vec::new() }
     }
 
     #[tokio::test]
-    async fn a_queue_takes_no_more_than_it_may_and_small_frames_count() {
-        let (outbox, mut inbox) = queue(10 * (OVERHEAD + 1));
+    async fn a_queue_rejects_frames_over_its_limit_and_counts_small_ones() {
+        let (sender, mut receiver) = queue(10 * (OVERHEAD + 1));
         for _ in 0..10 {
-            outbox.push(frame(1)).unwrap();
+            sender.push(frame(1)).unwrap();
         }
-        assert_eq!(outbox.push(frame(0)), Err(Full));
-        assert!(matches!(inbox.next().await, Next::Frame(_)));
-        outbox.push(frame(1)).unwrap();
-        drop(inbox);
-        outbox.push(frame(1 << 20)).unwrap();
-        assert_eq!(outbox.0.state().cost, 0, "nothing is kept for nobody");
+        assert_eq!(sender.push(frame(0)), Err(QueueFull));
+        assert!(matches!(receiver.next().await, QueueItem::Frame(_)));
+        sender.push(frame(1)).unwrap();
+        drop(receiver);
+        sender.push(frame(1 << 20)).unwrap();
+        assert_eq!(sender.0.state().cost, 0, "no frame is kept without a receiver");
     }
 
     #[tokio::test]
-    async fn an_end_comes_behind_what_waits_or_instead_of_it() {
-        for (rest, before) in [(Rest::Deliver, 2), (Rest::Discard, 0)] {
-            let (outbox, mut inbox) = queue(10_000);
-            outbox.push(frame(1)).unwrap();
-            outbox.push(frame(1)).unwrap();
-            outbox.end(Farewell::HUB_ENDS, rest);
-            outbox.end(Farewell::TOO_SLOW, Rest::Discard);
-            outbox.push(frame(1)).unwrap();
+    async fn the_end_follows_queued_frames_or_replaces_them() {
+        for (pending, before) in [(PendingFrames::Deliver, 2), (PendingFrames::Discard, 0)] {
+            let (sender, mut receiver) = queue(10_000);
+            sender.push(frame(1)).unwrap();
+            sender.push(frame(1)).unwrap();
+            sender.end(CloseReason::HUB_STOPS, pending);
+            sender.end(CloseReason::TOO_SLOW, PendingFrames::Discard);
+            sender.push(frame(1)).unwrap();
             for _ in 0..before {
-                assert!(matches!(inbox.next().await, Next::Frame(_)));
+                assert!(matches!(receiver.next().await, QueueItem::Frame(_)));
             }
-            assert!(matches!(inbox.next().await, Next::End(farewell) if farewell == Farewell::HUB_ENDS));
+            assert!(matches!(receiver.next().await, QueueItem::End(CloseReason::HUB_STOPS, _)));
         }
     }
 }

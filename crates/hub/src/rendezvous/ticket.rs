@@ -1,4 +1,4 @@
-//! Tickets: what an executor gets for its registration, and shows once when it connects.
+//! Tickets: an executor receives one for its registration and redeems it when it connects.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Mutex, PoisonError};
@@ -6,25 +6,25 @@ use std::sync::{Mutex, PoisonError};
 use tokio::time::Instant;
 
 use super::ExecutorId;
-use crate::auth::{Digest, Secret};
+use crate::auth::{Secret, TokenDigest};
 use crate::config::Limits;
 use crate::store::TokenId;
 
-/// The tickets that wait to be used.
+/// The tickets that are not redeemed yet.
 #[derive(Debug, Default)]
 pub(super) struct Tickets {
-    waiting: Mutex<HashMap<ExecutorId, VecDeque<Ticket>>>,
+    issued: Mutex<HashMap<ExecutorId, VecDeque<Ticket>>>,
 }
 
 #[derive(Debug)]
 struct Ticket {
-    digest: Digest,
+    digest: TokenDigest,
     token: TokenId,
-    until: Instant,
+    expires: Instant,
 }
 
 impl Tickets {
-    /// A new ticket for an executor, on behalf of a token.
+    /// Issues a ticket for an executor of a token.
     pub(super) fn issue(
         &self,
         executor: ExecutorId,
@@ -32,11 +32,14 @@ impl Tickets {
         limits: &Limits,
     ) -> Result<Secret, getrandom::Error> {
         let secret = Secret::random()?;
-        let ticket =
-            Ticket { digest: Digest::of(secret.expose()), token, until: Instant::now() + limits.ticket };
-        let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
-        forget_old(&mut waiting);
-        let tickets = waiting.entry(executor).or_default();
+        let ticket = Ticket {
+            digest: TokenDigest::of(secret.expose()),
+            token,
+            expires: Instant::now() + limits.ticket,
+        };
+        let mut issued = self.issued.lock().unwrap_or_else(PoisonError::into_inner);
+        remove_expired(&mut issued);
+        let tickets = issued.entry(executor).or_default();
         tickets.push_back(ticket);
         while tickets.len() > limits.tickets_per_executor {
             tickets.pop_front();
@@ -44,22 +47,22 @@ impl Tickets {
         Ok(secret)
     }
 
-    /// Takes a ticket back. Tells on whose behalf it was given, if it was for this executor and is still good.
+    /// Removes a ticket. Returns its token, if the ticket was for this executor and has not expired.
     pub(super) fn redeem(&self, executor: &ExecutorId, secret: &str) -> Option<TokenId> {
-        let digest = Digest::of(secret);
-        let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
-        forget_old(&mut waiting);
-        let tickets = waiting.get_mut(executor)?;
-        let place = tickets.iter().position(|ticket| ticket.digest == digest)?;
-        tickets.remove(place).map(|ticket| ticket.token)
+        let digest = TokenDigest::of(secret);
+        let mut issued = self.issued.lock().unwrap_or_else(PoisonError::into_inner);
+        remove_expired(&mut issued);
+        let tickets = issued.get_mut(executor)?;
+        let position = tickets.iter().position(|ticket| ticket.digest == digest)?;
+        tickets.remove(position).map(|ticket| ticket.token)
     }
 }
 
-/// Every ticket is good for the same time, so the oldest are the first.
-fn forget_old(waiting: &mut HashMap<ExecutorId, VecDeque<Ticket>>) {
+/// All tickets are valid for the same time, so the oldest come first.
+fn remove_expired(issued: &mut HashMap<ExecutorId, VecDeque<Ticket>>) {
     let now = Instant::now();
-    waiting.retain(|_, tickets| {
-        while tickets.front().is_some_and(|ticket| ticket.until <= now) {
+    issued.retain(|_, tickets| {
+        while tickets.front().is_some_and(|ticket| ticket.expires <= now) {
             tickets.pop_front();
         }
         !tickets.is_empty()
@@ -73,7 +76,7 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn a_ticket_is_good_once_for_its_executor_and_for_a_while() {
+    async fn a_ticket_is_valid_once_for_its_executor_and_for_a_limited_time() {
         let (tickets, limits) = (Tickets::default(), Limits::default());
         let id = |text: &str| ExecutorId::parse(text).unwrap();
         let issue = || tickets.issue(id("e"), TokenId(7), &limits).unwrap();
@@ -86,10 +89,10 @@ mod tests {
         assert_eq!(tickets.redeem(&id("e"), two.expose()), Some(TokenId(7)));
         let late = issue();
         tokio::time::advance(limits.ticket).await;
-        assert_eq!(tickets.redeem(&id("e"), late.expose()), None, "it is too late");
+        assert_eq!(tickets.redeem(&id("e"), late.expose()), None, "it has expired");
         let many: Vec<_> = (0..=limits.tickets_per_executor).map(|_| issue()).collect();
-        assert_eq!(tickets.redeem(&id("e"), many[0].expose()), None, "it made room");
+        assert_eq!(tickets.redeem(&id("e"), many[0].expose()), None, "the limit removed it");
         assert!(many[1..].iter().all(|ticket| tickets.redeem(&id("e"), ticket.expose()).is_some()));
-        assert!(tickets.waiting.lock().unwrap().values().all(VecDeque::is_empty));
+        assert!(tickets.issued.lock().unwrap().values().all(VecDeque::is_empty));
     }
 }

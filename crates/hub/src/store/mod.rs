@@ -1,4 +1,4 @@
-//! What the hub remembers, and the seam behind which a database keeps it.
+//! The hub's stored state, behind a trait that hides the database.
 
 mod sqlite;
 
@@ -8,139 +8,142 @@ use std::path::PathBuf;
 use futures_util::future::BoxFuture;
 use serde::Serialize;
 
-use crate::auth::Digest;
+use crate::auth::TokenDigest;
 
 pub use sqlite::Sqlite;
 
-/// The number of a token. A removed one's never comes back.
+/// The number of a token. Numbers of removed tokens are not reused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct TokenId(pub i64);
 
-/// What a token is for.
+/// The use of a token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, clap::ValueEnum)]
 #[serde(rename_all = "lowercase")]
-pub enum Kind {
+pub enum TokenKind {
     /// Registers an executor and serves it.
     Executor,
-    /// Reaches executors: a Codex client.
+    /// Connects to executors: a Codex client.
     Harness,
     /// Uses the hub's API.
     Client,
 }
 
-impl Kind {
-    /// Every kind.
-    pub const ALL: [Kind; 3] = [Kind::Executor, Kind::Harness, Kind::Client];
+impl TokenKind {
+    /// Every kind of token.
+    pub const ALL: [TokenKind; 3] = [TokenKind::Executor, TokenKind::Harness, TokenKind::Client];
 
-    /// As it is written.
+    /// The name in the database and in output.
     pub fn word(self) -> &'static str {
         match self {
-            Kind::Executor => "executor",
-            Kind::Harness => "harness",
-            Kind::Client => "client",
+            TokenKind::Executor => "executor",
+            TokenKind::Harness => "harness",
+            TokenKind::Client => "client",
         }
     }
 
-    fn parse(word: &str) -> Option<Kind> {
-        Kind::ALL.into_iter().find(|kind| kind.word() == word)
+    fn parse(word: &str) -> Option<TokenKind> {
+        TokenKind::ALL.into_iter().find(|kind| kind.word() == word)
     }
 }
 
-impl fmt::Display for Kind {
+impl fmt::Display for TokenKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(self.word())
     }
 }
 
-/// A token as it is kept: never the secret itself.
+/// A stored token, without its secret.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Token {
-    /// Its number.
+    /// The number of the token.
     pub id: TokenId,
-    /// Its name, for people.
+    /// The unique name.
     pub name: String,
-    /// What it is for.
-    pub kind: Kind,
-    /// When it was made, in seconds since 1970.
+    /// The use of the token.
+    pub kind: TokenKind,
+    /// The creation time in seconds since 1970.
     pub created: i64,
-    /// When it was shown last, in seconds since 1970; exact to a minute.
+    /// The last use in seconds since 1970, exact to a minute.
     pub last_used: Option<i64>,
 }
 
-/// A token that is to be kept.
+/// A token to store.
 #[derive(Debug, Clone)]
 pub struct NewToken {
-    /// Its name, unlike every other's.
+    /// The unique name.
     pub name: String,
-    /// What it is for.
-    pub kind: Kind,
-    /// What is kept of the secret.
-    pub digest: Digest,
-    /// Now, in seconds since 1970.
+    /// The use of the token.
+    pub kind: TokenKind,
+    /// The digest of the secret.
+    pub digest: TokenDigest,
+    /// The current time in seconds since 1970.
     pub created: i64,
 }
 
-/// Somebody who wants to have an executor.
+/// The request of a token to own an executor.
 #[derive(Debug, Clone, Copy)]
-pub struct Claim {
-    /// Who.
+pub struct ExecutorClaim {
+    /// The claiming token.
     pub token: TokenId,
-    /// How many they may have.
-    pub at_most: i64,
-    /// Now, in seconds since 1970.
+    /// The limit on executors of this token.
+    pub limit: i64,
+    /// The current time in seconds since 1970.
     pub now: i64,
 }
 
-/// Why something is not remembered, or cannot be recalled.
+/// Why an operation of the store failed.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
-    /// There is a token of that name.
-    #[error("there is a token called {0:?} already: choose another name, or remove that one first")]
+    /// A token with this name exists.
+    #[error("a token named {0:?} exists: choose another name, or remove it first")]
     NameTaken(String),
-    /// The folder cannot be made or used.
-    #[error("cannot use the data folder {}", folder.display())]
-    Folder {
-        /// The folder.
-        folder: PathBuf,
-        /// Why.
+    /// The data directory cannot be created or used.
+    #[error("cannot use the data directory {}", directory.display())]
+    DataDir {
+        /// The path of the directory.
+        directory: PathBuf,
+        /// The error of the system.
         source: std::io::Error,
     },
-    /// The tables cannot be brought up to date.
-    #[error("cannot bring the database up to date: was it written by a newer rexhub?")]
+    /// The schema cannot be migrated.
+    #[error("migrating the database failed: was it written by a newer rexhub?")]
     Migrate(#[from] sqlx::migrate::MigrateError),
-    /// The database fails.
+    /// A query failed.
     #[error("the database failed")]
     Database(#[from] sqlx::Error),
-    /// A row holds what this version does not know.
-    #[error("token {name:?} is of the kind {kind:?}, which this version does not know")]
+    /// A row of a newer version.
+    #[error("token {name:?} has the unknown kind {kind:?}")]
     UnknownKind {
-        /// Whose.
+        /// The name of the token.
         name: String,
-        /// As it stands there.
+        /// The kind as it is stored.
         kind: String,
     },
 }
 
-/// A promise of something from the store.
-pub type Promise<'a, T> = BoxFuture<'a, Result<T, StoreError>>;
+/// The future of a store operation.
+pub type StoreFuture<'a, T> = BoxFuture<'a, Result<T, StoreError>>;
 
-/// What the hub remembers. Every call sees what any process has written before.
+/// The operations of the store. Every call sees the writes of all processes before it.
 pub trait Store: fmt::Debug + Send + Sync {
-    /// Keeps a token.
-    fn add_token(&self, token: NewToken) -> Promise<'_, ()>;
+    /// Stores a new token.
+    fn add_token(&self, token: NewToken) -> StoreFuture<'_, ()>;
     /// The token with this digest.
-    fn token_of(&self, digest: Digest) -> Promise<'_, Option<Token>>;
-    /// Whether there is a token of this number.
-    fn has_token(&self, token: TokenId) -> Promise<'_, bool>;
+    fn token_of(&self, digest: TokenDigest) -> StoreFuture<'_, Option<Token>>;
+    /// True if a token with this number exists.
+    fn has_token(&self, token: TokenId) -> StoreFuture<'_, bool>;
     /// All tokens, by name.
-    fn tokens(&self) -> Promise<'_, Vec<Token>>;
-    /// Forgets a token and what belongs to it. Tells whether there was one.
-    fn remove_token<'a>(&'a self, name: &'a str) -> Promise<'a, bool>;
-    /// Remembers that a token was shown.
-    fn token_used(&self, token: TokenId, now: i64) -> Promise<'_, ()>;
-    /// Who an executor belongs to: to the claimant from now on if it was nobody's. Still nobody's if they have as many
-    /// as they may.
-    fn claim_executor<'a>(&'a self, executor: &'a str, claim: Claim) -> Promise<'a, Option<TokenId>>;
-    /// A number that is another one after somebody has changed something.
-    fn revision(&self) -> Promise<'_, i64>;
+    fn tokens(&self) -> StoreFuture<'_, Vec<Token>>;
+    /// Removes a token and its executors. False if there is no such token.
+    fn remove_token<'a>(&'a self, name: &'a str) -> StoreFuture<'a, bool>;
+    /// Stores the time of a token's last use.
+    fn token_used(&self, token: TokenId, now: i64) -> StoreFuture<'_, ()>;
+    /// The owner of an executor: the claimant from now on if it had none. `None` if the claimant is at its limit.
+    fn claim_executor<'a>(
+        &'a self,
+        executor: &'a str,
+        claim: ExecutorClaim,
+    ) -> StoreFuture<'a, Option<TokenId>>;
+    /// A number that changes with every write of any process.
+    fn revision(&self) -> StoreFuture<'_, i64>;
 }

@@ -1,4 +1,4 @@
-//! SQLite: one file in the data folder, shared by the server and the command line.
+//! The SQLite store: one file in the data directory, shared by the server and the command line.
 
 use std::borrow::Cow;
 use std::fs;
@@ -13,37 +13,37 @@ use sqlx::sqlite::{
 use sqlx::{ConnectOptions as _, Connection as _, Row as _, SqlSafeStr as _, SqliteConnection, SqlitePool};
 use tokio::sync::Mutex;
 
-use super::{Claim, Kind, NewToken, Promise, Store, StoreError, Token, TokenId};
-use crate::auth::Digest;
+use super::{ExecutorClaim, NewToken, Store, StoreError, StoreFuture, Token, TokenId, TokenKind};
+use crate::auth::TokenDigest;
 
 const FILE: &str = "hub.db";
-/// Held while the tables are made, so that two programs that come first at once do not both make them.
+/// Locked during migration, so that two processes do not create the tables at once.
 const LOCK: &str = "hub.lock";
-/// How long one writer waits for another.
+/// The time for which a writer waits for another.
 const BUSY: Duration = Duration::from_secs(10);
-/// Connections to the file; each is a thread.
+/// Connections to the file; each uses a thread.
 const CONNECTIONS: u32 = 4;
 
 const MIGRATIONS: &[(i64, &str, &str)] = &[(1, "tokens", include_str!("migrations/0001_tokens.sql"))];
 
-/// A store in a file.
+/// The store in an SQLite file.
 #[derive(Debug)]
 pub struct Sqlite {
     pool: SqlitePool,
-    /// Apart from the pool: SQLite's `data_version` tells a connection what others have written.
+    /// Not part of the pool: SQLite's `data_version` shows a connection the writes of others.
     watcher: Mutex<SqliteConnection>,
 }
 
 impl Sqlite {
-    /// Opens the store in this folder, and makes both if they are not there. Nobody else may read them.
-    pub async fn open(folder: &Path) -> Result<Sqlite, StoreError> {
-        let file = folder.join(FILE);
-        let lock = prepare(folder, &file)
-            .map_err(|source| StoreError::Folder { folder: folder.to_owned(), source })?;
+    /// Opens the store in this directory, and creates both if they do not exist, accessible to their owner only.
+    pub async fn open(directory: &Path) -> Result<Sqlite, StoreError> {
+        let file = directory.join(FILE);
+        let lock = prepare(directory, &file)
+            .map_err(|source| StoreError::DataDir { directory: directory.to_owned(), source })?;
         let options = SqliteConnectOptions::new()
             .filename(&file)
             .journal_mode(SqliteJournalMode::Wal)
-            // A removed token must stay removed, also when the power fails.
+            // A removed token must stay removed, also after a power failure.
             .synchronous(SqliteSynchronous::Full)
             .foreign_keys(true)
             .busy_timeout(BUSY)
@@ -57,14 +57,14 @@ impl Sqlite {
     }
 }
 
-/// Makes what is missing, closed to others, and waits for whoever does the same.
-fn prepare(folder: &Path, file: &Path) -> std::io::Result<fs::File> {
-    fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
+/// Creates the missing files for their owner only, and waits for other processes that do so.
+fn prepare(directory: &Path, file: &Path) -> std::io::Result<fs::File> {
+    fs::DirBuilder::new().recursive(true).mode(0o700).create(directory)?;
     let mut open = fs::OpenOptions::new();
     open.read(true).write(true).create(true).truncate(false).mode(0o600);
-    let lock = open.open(folder.join(LOCK))?;
+    let lock = open.open(directory.join(LOCK))?;
     lock.lock()?;
-    // SQLite gives its other files the mode of this one.
+    // SQLite creates its other files with the mode of this one.
     let database = open.open(file)?;
     database.set_permissions(fs::Permissions::from_mode(0o600))?;
     Ok(lock)
@@ -78,7 +78,7 @@ fn migrator() -> Migrator {
 }
 
 impl Store for Sqlite {
-    fn add_token(&self, token: NewToken) -> Promise<'_, ()> {
+    fn add_token(&self, token: NewToken) -> StoreFuture<'_, ()> {
         Box::pin(async move {
             let added = sqlx::query("INSERT INTO tokens (name, kind, hash, created) VALUES (?, ?, ?, ?)")
                 .bind(&token.name)
@@ -96,7 +96,7 @@ impl Store for Sqlite {
         })
     }
 
-    fn token_of(&self, digest: Digest) -> Promise<'_, Option<Token>> {
+    fn token_of(&self, digest: TokenDigest) -> StoreFuture<'_, Option<Token>> {
         Box::pin(async move {
             let row = sqlx::query("SELECT id, name, kind, created, last_used FROM tokens WHERE hash = ?")
                 .bind(digest.bytes())
@@ -106,14 +106,14 @@ impl Store for Sqlite {
         })
     }
 
-    fn has_token(&self, token: TokenId) -> Promise<'_, bool> {
+    fn has_token(&self, token: TokenId) -> StoreFuture<'_, bool> {
         Box::pin(async move {
             let found = sqlx::query("SELECT 1 FROM tokens WHERE id = ?").bind(token.0);
             Ok(found.fetch_optional(&self.pool).await?.is_some())
         })
     }
 
-    fn tokens(&self) -> Promise<'_, Vec<Token>> {
+    fn tokens(&self) -> StoreFuture<'_, Vec<Token>> {
         Box::pin(async move {
             let rows = sqlx::query("SELECT id, name, kind, created, last_used FROM tokens ORDER BY name")
                 .fetch_all(&self.pool)
@@ -122,7 +122,7 @@ impl Store for Sqlite {
         })
     }
 
-    fn remove_token<'a>(&'a self, name: &'a str) -> Promise<'a, bool> {
+    fn remove_token<'a>(&'a self, name: &'a str) -> StoreFuture<'a, bool> {
         Box::pin(async move {
             let removed =
                 sqlx::query("DELETE FROM tokens WHERE name = ?").bind(name).execute(&self.pool).await?;
@@ -130,7 +130,7 @@ impl Store for Sqlite {
         })
     }
 
-    fn token_used(&self, token: TokenId, now: i64) -> Promise<'_, ()> {
+    fn token_used(&self, token: TokenId, now: i64) -> StoreFuture<'_, ()> {
         Box::pin(async move {
             let used = sqlx::query("UPDATE tokens SET last_used = ? WHERE id = ?").bind(now).bind(token.0);
             used.execute(&self.pool).await?;
@@ -138,7 +138,11 @@ impl Store for Sqlite {
         })
     }
 
-    fn claim_executor<'a>(&'a self, executor: &'a str, claim: Claim) -> Promise<'a, Option<TokenId>> {
+    fn claim_executor<'a>(
+        &'a self,
+        executor: &'a str,
+        claim: ExecutorClaim,
+    ) -> StoreFuture<'a, Option<TokenId>> {
         Box::pin(async move {
             sqlx::query(
                 "INSERT INTO executors (id, token, created) SELECT ?1, ?2, ?3 \
@@ -147,7 +151,7 @@ impl Store for Sqlite {
             .bind(executor)
             .bind(claim.token.0)
             .bind(claim.now)
-            .bind(claim.at_most)
+            .bind(claim.limit)
             .execute(&self.pool)
             .await?;
             let row = sqlx::query("SELECT token FROM executors WHERE id = ?").bind(executor);
@@ -156,7 +160,7 @@ impl Store for Sqlite {
         })
     }
 
-    fn revision(&self) -> Promise<'_, i64> {
+    fn revision(&self) -> StoreFuture<'_, i64> {
         Box::pin(async move {
             let mut watcher = self.watcher.lock().await;
             Ok(sqlx::query_scalar("PRAGMA data_version").fetch_one(&mut *watcher).await?)
@@ -168,7 +172,7 @@ fn token(row: &SqliteRow) -> Result<Token, StoreError> {
     let (name, kind): (String, String) = (row.try_get("name")?, row.try_get("kind")?);
     Ok(Token {
         id: TokenId(row.try_get("id")?),
-        kind: Kind::parse(&kind).ok_or(StoreError::UnknownKind { name: name.clone(), kind })?,
+        kind: TokenKind::parse(&kind).ok_or(StoreError::UnknownKind { name: name.clone(), kind })?,
         name,
         created: row.try_get("created")?,
         last_used: row.try_get("last_used")?,
@@ -180,25 +184,30 @@ mod tests {
     use super::*;
 
     fn new(name: &str, secret: &str) -> NewToken {
-        NewToken { name: name.to_owned(), kind: Kind::Executor, digest: Digest::of(secret), created: 1 }
+        NewToken {
+            name: name.to_owned(),
+            kind: TokenKind::Executor,
+            digest: TokenDigest::of(secret),
+            created: 1,
+        }
     }
 
     #[tokio::test]
     async fn tokens_are_kept_found_and_forgotten_with_what_belongs_to_them() {
-        let folder = tempfile::tempdir().unwrap();
+        let directory = tempfile::tempdir().unwrap();
         let (one, other) =
-            (Sqlite::open(folder.path()).await.unwrap(), Sqlite::open(folder.path()).await.unwrap());
+            (Sqlite::open(directory.path()).await.unwrap(), Sqlite::open(directory.path()).await.unwrap());
         let before = one.revision().await.unwrap();
         other.add_token(new("a", "secret a")).await.unwrap();
         other.add_token(new("b", "secret b")).await.unwrap();
         assert_ne!(one.revision().await.unwrap(), before, "a change by somebody else is seen");
         assert!(matches!(one.add_token(new("a", "else")).await, Err(StoreError::NameTaken(_))));
-        let a = one.token_of(Digest::of("secret a")).await.unwrap().unwrap();
-        let b = one.token_of(Digest::of("secret b")).await.unwrap().unwrap();
+        let a = one.token_of(TokenDigest::of("secret a")).await.unwrap().unwrap();
+        let b = one.token_of(TokenDigest::of("secret b")).await.unwrap().unwrap();
         assert_eq!((a.name.as_str(), a.last_used), ("a", None));
-        assert_eq!(one.token_of(Digest::of("a")).await.unwrap(), None);
+        assert_eq!(one.token_of(TokenDigest::of("a")).await.unwrap(), None);
 
-        let claim = |token| Claim { token, at_most: 1, now: 1 };
+        let claim = |token| ExecutorClaim { token, limit: 1, now: 1 };
         assert_eq!(one.claim_executor("e", claim(a.id)).await.unwrap(), Some(a.id));
         assert_eq!(one.claim_executor("f", claim(a.id)).await.unwrap(), None, "it has as many as it may");
         assert_eq!(
@@ -213,13 +222,13 @@ mod tests {
         assert!(!one.has_token(a.id).await.unwrap() && one.has_token(b.id).await.unwrap());
         assert_eq!(one.claim_executor("e", claim(b.id)).await.unwrap(), Some(b.id), "nobody's any more");
         one.add_token(new("a", "again")).await.unwrap();
-        assert_ne!(one.token_of(Digest::of("again")).await.unwrap().unwrap().id, a.id);
+        assert_ne!(one.token_of(TokenDigest::of("again")).await.unwrap().unwrap().id, a.id);
     }
 
     #[tokio::test]
     async fn nobody_else_may_read_the_store() {
-        let folder = tempfile::tempdir().unwrap();
-        let inside = folder.path().join("made");
+        let directory = tempfile::tempdir().unwrap();
+        let inside = directory.path().join("made");
         let store = Sqlite::open(&inside).await.unwrap();
         store.add_token(new("a", "secret a")).await.unwrap();
         let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;

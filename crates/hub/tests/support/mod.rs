@@ -1,4 +1,4 @@
-//! A hub in a thread of its own, and peers that speak relay frames to it.
+//! A hub on its own thread, and peers that exchange relay frames with it.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on says so and ends")]
 #![allow(dead_code, reason = "not every test needs everything")]
 
@@ -7,10 +7,10 @@ use std::path::Path;
 use std::thread::JoinHandle;
 
 use bytes::Bytes;
-use hub::auth::{Digest, Secret};
+use hub::auth::Secret;
 use hub::config::{Config, Limits, PublicUrl};
 use hub::serve::Hub;
-use hub::store::{Kind, NewToken, Sqlite, Store as _};
+use hub::store::{NewToken, Sqlite, Store as _, TokenKind};
 use serde_json::Value;
 use testkit::daemon::PATIENCE;
 use testkit::http::{Answer, Http, bearer};
@@ -24,7 +24,7 @@ use wire::exec_server::relay::{Body, Data, RelayFrame};
 /// A running hub.
 pub(crate) struct Running {
     pub(crate) address: SocketAddr,
-    folder: tempfile::TempDir,
+    directory: tempfile::TempDir,
     stop: CancellationToken,
     thread: Option<JoinHandle<()>>,
 }
@@ -35,8 +35,8 @@ impl Running {
     }
 
     pub(crate) fn start_at(limits: Limits, public_url: Option<PublicUrl>) -> Running {
-        let folder = tempfile::tempdir().unwrap();
-        let (data, stop) = (folder.path().to_owned(), CancellationToken::new());
+        let directory = tempfile::tempdir().unwrap();
+        let (data, stop) = (directory.path().to_owned(), CancellationToken::new());
         let config = Config { listen: "127.0.0.1:0".to_owned(), data, tls: None, public_url, limits };
         let (sender, bound) = std::sync::mpsc::channel();
         let until = stop.clone();
@@ -47,28 +47,28 @@ impl Running {
                 hub.serve(until).await.unwrap();
             });
         });
-        Running { address: bound.recv().unwrap(), folder, stop, thread: Some(thread) }
+        Running { address: bound.recv().unwrap(), directory, stop, thread: Some(thread) }
     }
 
     pub(crate) fn data(&self) -> &Path {
-        self.folder.path()
+        self.directory.path()
     }
 
-    /// Makes a token as the command line does: from beside.
-    pub(crate) fn token(&self, name: &str, kind: Kind) -> String {
-        self.beside(async |store| {
+    /// Creates a token through the store, as the command line does.
+    pub(crate) fn token(&self, name: &str, kind: TokenKind) -> String {
+        self.with_store(async |store| {
             let secret = Secret::random().unwrap();
-            let digest = Digest::of(secret.expose());
+            let digest = secret.digest();
             store.add_token(NewToken { name: name.to_owned(), kind, digest, created: 1 }).await.unwrap();
             secret.expose().to_owned()
         })
     }
 
     pub(crate) fn remove_token(&self, name: &str) {
-        self.beside(async |store| assert!(store.remove_token(name).await.unwrap()));
+        self.with_store(async |store| assert!(store.remove_token(name).await.unwrap()));
     }
 
-    fn beside<T>(&self, act: impl AsyncFnOnce(Sqlite) -> T) -> T {
+    fn with_store<T>(&self, act: impl AsyncFnOnce(Sqlite) -> T) -> T {
         Runtime::new().unwrap().block_on(async { act(Sqlite::open(self.data()).await.unwrap()).await })
     }
 
@@ -76,13 +76,13 @@ impl Running {
         Http::connect(self.address).unwrap().ask(target, headers, body).unwrap()
     }
 
-    /// Registers an executor; the status and what was answered.
+    /// Registers an executor; returns the status and the body.
     pub(crate) fn register(&self, id: &str, token: Option<&str>) -> (u16, Value) {
         let answer = self.ask(&format!("/cloud/executor/{id}/register"), &bearer(token), Some(b""));
         (answer.head.status, serde_json::from_str(&answer.body).unwrap_or_default())
     }
 
-    /// Registers an executor; the URL to connect to.
+    /// Registers an executor; returns its URL.
     pub(crate) fn ticket(&self, id: &str, token: &str) -> String {
         let (status, answer) = self.register(id, Some(token));
         assert_eq!((status, answer["executor_id"].as_str()), (200, Some(id)), "{answer}");
@@ -102,7 +102,7 @@ impl Running {
         Peer::dial(self.address, &url, &[])
     }
 
-    /// Ends the hub and waits until it has.
+    /// Stops the hub and waits for its end.
     pub(crate) fn stop(&mut self) {
         self.stop.cancel();
         if let Some(thread) = self.thread.take() {
@@ -122,17 +122,17 @@ pub(crate) struct Peer {
     socket: WebSocket<TcpStream>,
 }
 
-/// What comes.
+/// A received frame or the end.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Seen {
+pub(crate) enum Received {
     Data(String, Bytes),
     Reset(String, String),
-    /// The code and the reason.
+    /// The code and the reason of the close frame.
     Closed(u16, String),
 }
 
 impl Peer {
-    /// Connects; a refusal is its status and its error.
+    /// Connects; the error is the status and the error code of the response.
     pub(crate) fn dial(
         address: SocketAddr,
         url: &str,
@@ -176,52 +176,52 @@ impl Peer {
         self.socket.send(message)
     }
 
-    /// What comes next.
-    pub(crate) fn next(&mut self) -> Seen {
+    /// The next frame or the end.
+    pub(crate) fn next(&mut self) -> Received {
         loop {
             match self.socket.read() {
                 Ok(Message::Binary(bytes)) => {
                     let frame = RelayFrame::decode(bytes).unwrap();
                     match frame.body {
-                        Body::Data(data) => return Seen::Data(frame.stream_id, data.payload),
-                        Body::Reset { reason } => return Seen::Reset(frame.stream_id, reason),
+                        Body::Data(data) => return Received::Data(frame.stream_id, data.payload),
+                        Body::Reset { reason } => return Received::Reset(frame.stream_id, reason),
                         other => panic!("{other:?}"),
                     }
                 }
                 Ok(Message::Close(Some(close))) => {
-                    return Seen::Closed(close.code.into(), close.reason.to_string());
+                    return Received::Closed(close.code.into(), close.reason.to_string());
                 }
                 Ok(_other) => {}
-                Err(error) => panic!("nothing came: {error}"),
+                Err(error) => panic!("no frame: {error}"),
             }
         }
     }
 
-    /// A message that has to come next.
+    /// Expects a message as the next frame.
     pub(crate) fn expect(&mut self, stream: &str, payload: impl Into<Bytes>) {
-        assert_eq!(self.next(), Seen::Data(stream.to_owned(), payload.into()));
+        assert_eq!(self.next(), Received::Data(stream.to_owned(), payload.into()));
     }
 
-    /// The code with which the connection has to end next.
+    /// Expects the end, and returns its code.
     pub(crate) fn closed(&mut self) -> u16 {
         match self.next() {
-            Seen::Closed(code, _reason) => code,
+            Received::Closed(code, _reason) => code,
             other => panic!("not closed: {other:?}"),
         }
     }
 
-    /// The stream that has to be reset next.
+    /// Expects a reset, and returns its stream.
     pub(crate) fn reset_next(&mut self) -> String {
         match self.next() {
-            Seen::Reset(stream, _reason) => stream,
+            Received::Reset(stream, _reason) => stream,
             other => panic!("not reset: {other:?}"),
         }
     }
 }
 
-/// Limits and tokens as most tests want them: an executor's and a harness's.
+/// A hub with these limits, the token of an executor and that of a harness.
 pub(crate) fn hub_with_tokens(limits: Limits) -> (Running, String, String) {
     let hub = Running::start(limits);
-    let (executor, harness) = (hub.token("e", Kind::Executor), hub.token("h", Kind::Harness));
+    let (executor, harness) = (hub.token("e", TokenKind::Executor), hub.token("h", TokenKind::Harness));
     (hub, executor, harness)
 }

@@ -1,14 +1,14 @@
-//! How long to wait before another try: longer each time, never for all at once.
+//! The wait before another attempt to connect: exponential, with jitter.
 
 use std::time::Duration;
 
-/// The first wait.
+/// The wait after the first failure.
 const FIRST: Duration = Duration::from_secs(1);
-/// The longest.
+/// The limit on the wait.
 const MOST: Duration = Duration::from_secs(30);
 
-/// The waits between tries: 1, 2, 4, 8, 16, 30 seconds, each up to a fifth shorter, so that many who lost the same
-/// server do not come back in the same moment.
+/// The waits between attempts: 1, 2, 4, 8, 16, 30 seconds, each up to a fifth shorter, so that the clients of one server
+/// do not reconnect at the same moment.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Backoff {
     next: Duration,
@@ -21,10 +21,10 @@ impl Default for Backoff {
 }
 
 impl Backoff {
-    /// The next wait, shortened by chance.
+    /// The next wait, randomly shortened.
     pub fn wait(&mut self) -> Duration {
         let mut random = [0; 1];
-        // Without chance all still goes well, only less evenly.
+        // Without random bytes the wait is not shortened.
         if let Err(error) = getrandom::fill(&mut random) {
             tracing::debug!(%error, "no random bytes");
         }
@@ -38,7 +38,7 @@ impl Backoff {
         wait - wait / 5 * u32::from(chance) / 255
     }
 
-    /// It worked: the next wait is the first again.
+    /// Starts again with the first wait, after a success.
     pub fn reset(&mut self) {
         self.next = FIRST;
     }

@@ -1,25 +1,25 @@
-//! Where to connect to, out of a URL.
+//! The endpoint of a URL: host, port, path and encryption.
 
 use http::Uri;
 use tokio::net::TcpStream;
 
 use super::{DialError, Duplex, Tls, tls};
 
-/// Where to connect to.
+/// The target of a connection.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Endpoint {
     pub(super) is_encrypted: bool,
-    /// Name or address, an IPv6 address without its brackets.
+    /// A name or an address; an IPv6 address without brackets.
     pub(super) host: String,
     pub(super) port: u16,
     /// Host and port as they were written.
     pub(super) authority: String,
-    /// With its query.
+    /// The path with its query.
     pub(super) path: String,
 }
 
 impl Endpoint {
-    /// Reads a URL of one of these schemes: plain first, encrypted second.
+    /// Parses a URL of one of two schemes: plain first, encrypted second.
     pub(super) fn parse(url: &str, (plain, encrypted): (&str, &str)) -> Result<Endpoint, DialError> {
         let shown = || url.split(['?', '#']).next().unwrap_or_default().to_owned();
         let wrong = |problem| DialError::Url { url: shown(), problem };
@@ -27,8 +27,8 @@ impl Endpoint {
         let is_encrypted = match uri.scheme_str() {
             Some(scheme) if scheme.eq_ignore_ascii_case(plain) => false,
             Some(scheme) if scheme.eq_ignore_ascii_case(encrypted) => true,
-            _ if plain == "ws" => return Err(wrong("it begins with ws:// or wss://")),
-            _ => return Err(wrong("it begins with http:// or https://")),
+            _ if plain == "ws" => return Err(wrong("expected ws:// or wss://")),
+            _ => return Err(wrong("expected http:// or https://")),
         };
         let authority = uri.authority().ok_or_else(|| wrong("it names no host"))?;
         if authority.as_str().contains('@') {
@@ -47,12 +47,12 @@ impl Endpoint {
         })
     }
 
-    /// Connects, and encrypts where the URL says so.
+    /// Connects, with TLS if the scheme requires it.
     pub(super) async fn connect(&self, tls: &Tls) -> Result<Box<dyn Duplex>, DialError> {
         let address = format!("{}:{}", self.host, self.port);
         let reach = |source| DialError::Reach { address: address.clone(), source };
         let stream = TcpStream::connect((self.host.as_str(), self.port)).await.map_err(reach)?;
-        // Without it a small request waits for the acknowledgement of the one before.
+        // Otherwise a small request waits for the acknowledgement of the one before.
         stream.set_nodelay(true).map_err(reach)?;
         if !self.is_encrypted {
             return Ok(Box::new(stream));

@@ -1,4 +1,4 @@
-//! One HTTP/1.1 request over a connection of its own, its answer as it comes.
+//! One HTTP/1.1 request over its own connection, with a streamed response.
 
 use std::time::Duration;
 
@@ -11,65 +11,60 @@ use http_body_util::{BodyExt as _, Full};
 use hyper::body::Incoming;
 use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
-use tokio::task::AbortHandle;
 use tokio::time::{Instant, timeout_at};
+
+use crate::task::OwnedTask;
 
 use super::endpoint::Endpoint;
 use super::{DialError, Tls};
 
-/// Redirects that are followed.
-const MOST_REDIRECTS: usize = 10;
-/// As good as no deadline.
-const AGES: Duration = Duration::from_secs(365 * 24 * 3_600);
+/// The limit on followed redirects.
+const MAX_REDIRECTS: usize = 10;
+/// Effectively no deadline.
+const NO_DEADLINE: Duration = Duration::from_secs(365 * 24 * 3_600);
 
-/// What is asked for.
+/// An HTTP request.
 #[derive(Debug, Clone)]
 pub struct Request {
-    /// GET, POST and so on.
+    /// The HTTP method.
     pub method: Method,
-    /// `http://` or `https://`.
+    /// A URL with `http://` or `https://`.
     pub url: String,
-    /// Sent along.
+    /// The request headers.
     pub headers: HeaderMap,
-    /// All of it.
+    /// The whole body.
     pub body: Bytes,
-    /// How long all of it may take, the answer's body included.
+    /// The time limit, including the body of the response.
     pub timeout: Option<Duration>,
-    /// What to do when the answer is elsewhere.
+    /// Whether redirects are followed.
     pub redirects: Redirects,
     /// Certificates other than the system's.
     pub tls: Tls,
 }
 
-/// What to do when the answer is elsewhere.
+/// Whether redirects are followed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Redirects {
-    /// Go there, ten times at most.
+    /// Follow up to ten redirects.
     Follow,
-    /// That is the answer.
+    /// Return the redirect as the response.
     Stop,
 }
 
-/// What came back. The body is read with [`Answer::chunk`]; dropping this ends the connection.
+/// A response. Its body is read with [`DialResponse::chunk`]; dropping it ends the connection.
 #[derive(Debug)]
-pub struct Answer {
-    /// How it went.
+pub struct DialResponse {
+    /// The HTTP status.
     pub status: StatusCode,
-    /// What is said about the body.
+    /// The response headers.
     pub headers: HeaderMap,
     body: Incoming,
     deadline: (Instant, Duration),
-    _connection: Connection,
+    _connection: ConnectionTask,
 }
 
-#[derive(Debug)]
-struct Connection(AbortHandle);
-
-impl Drop for Connection {
-    fn drop(&mut self) {
-        self.0.abort();
-    }
-}
+/// The task of a connection; dropping it ends the connection.
+type ConnectionTask = OwnedTask<hyper::Result<()>>;
 
 impl Request {
     /// A request without headers or body.
@@ -86,22 +81,22 @@ impl Request {
     }
 }
 
-/// Asks, and waits for the head of the answer. Must be called within a tokio runtime.
-pub async fn http(mut request: Request) -> Result<Answer, DialError> {
-    let patience = request.timeout.unwrap_or(AGES);
-    let deadline = Instant::now() + patience.min(AGES);
-    for _ in 0..=MOST_REDIRECTS {
+/// Sends a request and waits for the head of the response. Must be called within a tokio runtime.
+pub async fn http(mut request: Request) -> Result<DialResponse, DialError> {
+    let limit = request.timeout.unwrap_or(NO_DEADLINE);
+    let deadline = Instant::now() + limit.min(NO_DEADLINE);
+    for _ in 0..=MAX_REDIRECTS {
         let endpoint = Endpoint::parse(&request.url, ("http", "https"))?;
-        let answered = timeout_at(deadline, ask(&endpoint, &request)).await;
-        let (answer, connection) = answered.map_err(|_| DialError::Late(patience))??;
+        let answered = timeout_at(deadline, send(&endpoint, &request)).await;
+        let (response, connection) = answered.map_err(|_| DialError::Late(limit))??;
         let next = match request.redirects {
-            Redirects::Follow => elsewhere(&endpoint, answer.status(), answer.headers()),
+            Redirects::Follow => redirect_target(&endpoint, response.status(), response.headers()),
             Redirects::Stop => None,
         };
         let Some(next) = next else {
-            let (head, body) = answer.into_parts();
-            let deadline = (deadline, patience);
-            return Ok(Answer {
+            let (head, body) = response.into_parts();
+            let deadline = (deadline, limit);
+            return Ok(DialResponse {
                 status: head.status,
                 headers: head.headers,
                 body,
@@ -109,69 +104,68 @@ pub async fn http(mut request: Request) -> Result<Answer, DialError> {
                 _connection: connection,
             });
         };
-        redirect(&mut request, answer.status(), &endpoint, next);
+        redirect(&mut request, response.status(), &endpoint, next);
     }
-    Err(DialError::Broken(format!("more than {MOST_REDIRECTS} redirects")))
+    Err(DialError::Broken(format!("more than {MAX_REDIRECTS} redirects")))
 }
 
-async fn ask(
+async fn send(
     endpoint: &Endpoint,
     request: &Request,
-) -> Result<(http::Response<Incoming>, Connection), DialError> {
+) -> Result<(http::Response<Incoming>, ConnectionTask), DialError> {
     let broken = |error: hyper::Error| {
         let cause = std::error::Error::source(&error).map(|cause| format!(": {cause}")).unwrap_or_default();
         DialError::Broken(format!("the request to {} failed: {error}{cause}", endpoint.authority))
     };
     let stream = endpoint.connect(&request.tls).await?;
     let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await.map_err(broken)?;
-    // What goes wrong on the connection is told to whoever waits for the answer.
-    let connection = Connection(tokio::spawn(connection).abort_handle());
+    // Errors of the connection are returned by the request.
+    let connection = OwnedTask::spawn(connection);
     let mut wanted = http::Request::new(Full::new(request.body.clone()));
     *wanted.method_mut() = request.method.clone();
-    *wanted.uri_mut() =
-        endpoint.path.parse().map_err(|_| DialError::Broken("the path is none".to_owned()))?;
+    *wanted.uri_mut() = endpoint.path.parse().map_err(|_| DialError::Broken("invalid path".to_owned()))?;
     *wanted.headers_mut() = request.headers.clone();
     let host = HeaderValue::from_str(&endpoint.authority);
     wanted.headers_mut().entry(HOST).or_insert(host.map_err(|error| DialError::Header(error.to_string()))?);
-    let answer = sender.send_request(wanted).await.map_err(broken)?;
-    Ok((answer, connection))
+    let response = sender.send_request(wanted).await.map_err(broken)?;
+    Ok((response, connection))
 }
 
-/// Where the answer is, if it is elsewhere.
-fn elsewhere(from: &Endpoint, status: StatusCode, headers: &HeaderMap) -> Option<String> {
+/// The target of a redirect, if the response is one.
+fn redirect_target(from: &Endpoint, status: StatusCode, headers: &HeaderMap) -> Option<String> {
     if !matches!(status.as_u16(), 301 | 302 | 303 | 307 | 308) {
         return None;
     }
-    // Where in the answer to look is not for the server.
-    let place = headers.get(LOCATION)?.to_str().ok()?.split('#').next().unwrap_or_default();
+    // The fragment is not sent to the server.
+    let location = headers.get(LOCATION)?.to_str().ok()?.split('#').next().unwrap_or_default();
     let scheme = if from.is_encrypted { "https" } else { "http" };
     let here = format!("{scheme}://{}", from.authority);
     let (path, _query) = from.path.split_once('?').unwrap_or((&from.path, ""));
-    Some(match place {
+    Some(match location {
         "" => format!("{here}{}", from.path),
-        _ if has_scheme(place) => place.to_owned(),
-        _ if place.starts_with("//") => format!("{scheme}:{place}"),
-        _ if place.starts_with('?') => format!("{here}{path}{place}"),
-        _ if place.starts_with('/') => format!("{here}{}", without_dots(place)),
+        _ if has_scheme(location) => location.to_owned(),
+        _ if location.starts_with("//") => format!("{scheme}:{location}"),
+        _ if location.starts_with('?') => format!("{here}{path}{location}"),
+        _ if location.starts_with('/') => format!("{here}{}", without_dots(location)),
         _ => {
-            let folder = path.rsplit_once('/').map_or("", |(folder, _)| folder);
-            format!("{here}{}", without_dots(&format!("{folder}/{place}")))
+            let directory = path.rsplit_once('/').map_or("", |(directory, _)| directory);
+            format!("{here}{}", without_dots(&format!("{directory}/{location}")))
         }
     })
 }
 
-/// Whether a place begins with a scheme, and so is a whole address.
-fn has_scheme(place: &str) -> bool {
+/// True if a location begins with a scheme, and so is absolute.
+fn has_scheme(location: &str) -> bool {
     let is_scheme = |text: &str| {
         let is_part = |byte: u8| byte.is_ascii_alphanumeric() || b"+-.".contains(&byte);
         text.starts_with(|first: char| first.is_ascii_alphabetic()) && text.bytes().all(is_part)
     };
-    place.split_once(':').is_some_and(|(scheme, _)| is_scheme(scheme))
+    location.split_once(':').is_some_and(|(scheme, _)| is_scheme(scheme))
 }
 
-/// A path in which `.` and `..` are taken as what they mean.
-fn without_dots(place: &str) -> String {
-    let (path, query) = place.split_at(place.find('?').unwrap_or(place.len()));
+/// A path with `.` and `..` resolved.
+fn without_dots(location: &str) -> String {
+    let (path, query) = location.split_at(location.find('?').unwrap_or(location.len()));
     let mut parts = Vec::new();
     let mut rest = path.split('/').skip(1).peekable();
     while let Some(part) = rest.next() {
@@ -188,7 +182,7 @@ fn without_dots(place: &str) -> String {
     format!("/{}{query}", parts.join("/"))
 }
 
-/// The same request at another place: as browsers do it, and without secrets for another host.
+/// The request for a redirect: with the method that browsers use, and without secrets for another host.
 fn redirect(request: &mut Request, status: StatusCode, from: &Endpoint, next: String) {
     let is_read = matches!(request.method, Method::GET | Method::HEAD);
     if !is_read && matches!(status.as_u16(), 301..=303) {
@@ -209,21 +203,22 @@ fn redirect(request: &mut Request, status: StatusCode, from: &Endpoint, next: St
     request.url = next;
 }
 
-impl Answer {
-    /// The next piece of the body; nothing when there is no more.
+impl DialResponse {
+    /// The next piece of the body; `None` at its end.
     pub async fn chunk(&mut self) -> Result<Option<Bytes>, DialError> {
-        let (deadline, patience) = self.deadline;
+        let (deadline, limit) = self.deadline;
         loop {
             let frame = timeout_at(deadline, self.body.frame()).await;
-            let Some(frame) = frame.map_err(|_| DialError::Late(patience))? else { return Ok(None) };
-            let frame = frame.map_err(|error| DialError::Broken(format!("the answer broke off: {error}")))?;
+            let Some(frame) = frame.map_err(|_| DialError::Late(limit))? else { return Ok(None) };
+            let frame =
+                frame.map_err(|error| DialError::Broken(format!("the response broke off: {error}")))?;
             if let Ok(data) = frame.into_data() {
                 return Ok(Some(data));
             }
         }
     }
 
-    /// All of the body, up to `most` bytes; the rest is left.
+    /// The body, up to `most` bytes; the rest is not read.
     pub async fn bytes(mut self, most: usize) -> Result<Vec<u8>, DialError> {
         let mut all = Vec::new();
         while all.len() < most
@@ -243,7 +238,7 @@ mod tests {
     #[test]
     fn a_place_is_read_from_where_it_was_said() {
         let from = Endpoint::parse("https://h:1/a/b?page=1", ("http", "https")).unwrap();
-        for (place, next) in [
+        for (location, next) in [
             ("http://other/x?y", "http://other/x?y"),
             ("HTTPS://other/", "HTTPS://other/"),
             ("//other/x", "https://other/x"),
@@ -258,22 +253,27 @@ mod tests {
             ("/c#part", "https://h:1/c"),
             ("#part", "https://h:1/a/b?page=1"),
         ] {
-            let headers = HeaderMap::from_iter([(LOCATION, HeaderValue::from_static(place))]);
-            assert_eq!(elsewhere(&from, StatusCode::FOUND, &headers).as_deref(), Some(next), "{place}");
+            let headers = HeaderMap::from_iter([(LOCATION, HeaderValue::from_static(location))]);
+            assert_eq!(
+                redirect_target(&from, StatusCode::FOUND, &headers).as_deref(),
+                Some(next),
+                "{location}"
+            );
         }
-        assert_eq!(elsewhere(&from, StatusCode::FOUND, &HeaderMap::new()), None);
+        assert_eq!(redirect_target(&from, StatusCode::FOUND, &HeaderMap::new()), None);
     }
 
     #[test]
     fn another_host_gets_no_secrets() {
         let from = Endpoint::parse("https://h/a", ("http", "https")).unwrap();
-        for (next, is_told) in [("https://h/b", true), ("https://other/b", false), ("http://h/b", false)] {
+        for (next, has_secrets) in [("https://h/b", true), ("https://other/b", false), ("http://h/b", false)]
+        {
             let mut request = Request::new(Method::GET, "https://h/a");
             for name in [AUTHORIZATION, COOKIE, PROXY_AUTHORIZATION] {
                 request.headers.insert(name, HeaderValue::from_static("secret"));
             }
             redirect(&mut request, StatusCode::FOUND, &from, next.to_owned());
-            assert_eq!(request.headers.len(), if is_told { 3 } else { 0 }, "{next}");
+            assert_eq!(request.headers.len(), if has_secrets { 3 } else { 0 }, "{next}");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Outbound connections: WebSockets and single HTTP requests, over TCP or TLS, and how long to wait before another try.
+//! Outbound connections: WebSockets and single HTTP requests, over TCP or TLS, and the back-off between attempts.
 
 mod backoff;
 mod endpoint;
@@ -10,58 +10,58 @@ use std::io;
 
 use ::http::StatusCode;
 
-pub use self::http::{Answer, Redirects, Request, http};
+pub use self::http::{DialResponse, Redirects, Request, http};
 pub use backoff::Backoff;
 pub use tls::Tls;
 pub use websocket::{Socket, websocket};
 
-/// Why a connection was not made, or did not hold.
+/// Why a connection failed.
 #[derive(Debug, thiserror::Error)]
 pub enum DialError {
-    /// The address is none.
+    /// The URL is invalid.
     #[error("`{url}` is no address: {problem}")]
     Url {
-        /// What was written; a query is left out, it may hold a secret.
+        /// The URL without its query, which may contain a secret.
         url: String,
-        /// What is wrong with it.
+        /// The part that is invalid.
         problem: &'static str,
     },
-    /// A header is none.
+    /// A header is invalid.
     #[error("{0}")]
     Header(String),
-    /// Nobody is there.
+    /// No connection could be opened.
     #[error("could not connect to {address}: {source}")]
     Reach {
-        /// Who was tried.
+        /// The host and port.
         address: String,
-        /// Why not.
+        /// The error of the system.
         source: io::Error,
     },
-    /// The connection could not be encrypted, or not with whom it should be.
+    /// The TLS handshake failed, or the certificate is not trusted.
     #[error("could not encrypt the connection to {address}: {source}")]
     Tls {
-        /// Who was tried.
+        /// The host and port.
         address: String,
-        /// Why not.
+        /// The error of the system.
         source: io::Error,
     },
-    /// The server does not open a WebSocket.
+    /// The server rejected the WebSocket handshake.
     #[error("the server answers {status} {said}")]
     Refused {
-        /// Its answer.
+        /// The status of its response.
         status: StatusCode,
-        /// The beginning of what it says.
+        /// The beginning of the response's body.
         said: String,
     },
-    /// What came back makes no sense, or nothing did.
+    /// The response is invalid, or there was none.
     #[error("{0}")]
     Broken(String),
-    /// It took too long.
+    /// The deadline passed.
     #[error("no answer within {0:?}")]
     Late(std::time::Duration),
 }
 
-/// Any byte stream.
+/// Any byte stream in both directions.
 pub(crate) trait Duplex: tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin + Send {}
 
 impl<T: tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin + Send> Duplex for T {}

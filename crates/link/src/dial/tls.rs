@@ -1,4 +1,4 @@
-//! TLS towards a server: the system's authorities or named ones, and our certificate if it wants one.
+//! TLS to a server: the system's or configured authorities, and a client certificate.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -11,18 +11,18 @@ use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
-/// Certificates other than the system's.
+/// Certificates that replace or extend the system's.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Tls {
-    /// Who is trusted, in place of the system's authorities.
+    /// The trusted authorities, instead of the system's.
     pub ca_file: Option<PathBuf>,
-    /// Our own certificate.
+    /// The client certificate.
     pub cert_file: Option<PathBuf>,
-    /// Its key.
+    /// The key of the client certificate.
     pub key_file: Option<PathBuf>,
 }
 
-/// Encrypts a connection to `host`. One that is answered without encryption is an error of the kind `Unsupported`.
+/// Performs the handshake with `host`. A plain-text response is an error of the kind `Unsupported`.
 pub(super) async fn wrap(stream: TcpStream, host: &str, tls: &Tls) -> io::Result<TlsStream<TcpStream>> {
     let name = ServerName::try_from(host.to_owned()).map_err(io::Error::other)?;
     TlsConnector::from(Arc::new(config(tls)?)).connect(name, stream).await.map_err(|error| {
@@ -62,7 +62,7 @@ fn authorities(file: Option<&Path>) -> io::Result<RootCertStore> {
             }
         }
         None => {
-            // Some systems carry certificates that no longer parse: the rest still counts.
+            // Some systems have certificates that cannot be parsed; the others are used.
             store.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
         }
     }

@@ -1,4 +1,4 @@
-//! A WebSocket to a server: the handshake, and why it was refused.
+//! A WebSocket to a server: the handshake, and the error if it is rejected.
 
 use std::time::Duration;
 
@@ -14,19 +14,19 @@ use super::{DialError, Duplex, Tls};
 use crate::websocket::{Closer, Role, Settings};
 use crate::{Limits, Link};
 
-/// The longest head of an answer.
+/// The limit on the head of a response.
 const MOST_HEAD: usize = 64 * 1024;
-/// How many headers an answer may have.
+/// The limit on headers of a response.
 const MOST_HEADERS: usize = 128;
-/// What is shown of a refusal.
+/// The bytes of an error body that are shown.
 const MOST_SAID: usize = 200;
-/// How long the rest of a refusal is waited for.
+/// The time to wait for the rest of an error body.
 const SAID_WITHIN: Duration = Duration::from_secs(2);
 
-/// A WebSocket that is open, and nothing said yet.
+/// An open WebSocket before its first message.
 pub struct Socket {
     stream: Box<dyn Duplex>,
-    /// What the server said right behind its answer.
+    /// Bytes of the server that arrived behind its response.
     read_already: Bytes,
 }
 
@@ -48,7 +48,7 @@ impl Socket {
     }
 }
 
-/// Opens a WebSocket at a `ws://` or `wss://` URL. The caller bounds the time.
+/// Opens a WebSocket at a `ws://` or `wss://` URL. Has no deadline of its own.
 pub async fn websocket(url: &str, headers: &HeaderMap, tls: &Tls) -> Result<Socket, DialError> {
     let endpoint = Endpoint::parse(url, ("ws", "wss"))?;
     let mut stream = endpoint.connect(tls).await?;
@@ -96,7 +96,7 @@ struct Head {
     accept: Option<HeaderValue>,
 }
 
-/// The head of an answer and its length, once it is whole.
+/// The head of a response and its length, once it is complete.
 fn parse(read: &[u8]) -> Result<Option<(usize, Head)>, DialError> {
     let mut headers = [httparse::EMPTY_HEADER; MOST_HEADERS];
     let mut answer = httparse::Response::new(&mut headers);

@@ -1,4 +1,4 @@
-//! TLS of a listener: its certificate, those of its clients, and changing them while it runs.
+//! TLS of a listener: its certificate, the CA of its clients, and reloading both while it runs.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -14,45 +14,45 @@ use tokio::net::TcpStream;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 
-/// What a TLS connection begins with.
+/// The first byte of a TLS connection.
 const HANDSHAKE: u8 = 0x16;
-/// What somebody is told who speaks plain HTTP to a TLS port.
-const PLAIN_ANSWER: &[u8] = b"HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain; charset=utf-8\r\n\
-    Content-Length: 54\r\nConnection: close\r\n\r\nThis port speaks TLS: use https:// or wss:// instead.\n";
-/// How often it is looked whether the files have changed.
-const LOOK: Duration = Duration::from_secs(10);
-/// How long telling it may take.
-const PLAIN_PATIENCE: Duration = Duration::from_secs(2);
+/// The response to plain HTTP on a TLS port.
+const PLAIN_RESPONSE: &[u8] = b"HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain; charset=utf-8\r\n\
+    Content-Length: 52\r\nConnection: close\r\n\r\nThis port uses TLS: connect with https:// or wss://\n";
+/// How often the files are checked for changes.
+const CHECK_INTERVAL: Duration = Duration::from_secs(10);
+/// The time in which that response must be accepted.
+const PLAIN_DEADLINE: Duration = Duration::from_secs(2);
 
 /// A certificate chain and its key, as PEM files.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TlsFiles {
-    /// The chain, the own certificate first.
+    /// The chain, the server's certificate first.
     pub certificate: PathBuf,
-    /// The key.
+    /// The private key of the certificate.
     pub key: PathBuf,
 }
 
 /// Why TLS cannot be served.
 #[derive(Debug, thiserror::Error)]
 pub enum TlsError {
-    /// A file cannot be read, or holds nothing of use.
+    /// A file cannot be read or has no usable content.
     #[error("{}: {reason}", file.display())]
     File {
-        /// The file.
+        /// The path of the file.
         file: PathBuf,
-        /// What is wrong with it.
+        /// The reason it cannot be used.
         reason: String,
     },
-    /// The certificate and the key do not fit.
-    #[error("the certificate and the key cannot be used: {0}")]
+    /// The certificate and the key do not match.
+    #[error("invalid certificate or key: {0}")]
     Unusable(#[from] rustls::Error),
-    /// The certificates of who signs clients cannot be used.
-    #[error("the client CA cannot be used: {0}")]
+    /// The CA certificates for clients cannot be used.
+    #[error("invalid client CA: {0}")]
     ClientCa(#[from] rustls::server::VerifierBuilderError),
 }
 
-/// TLS as the files have it now. Cheap to clone; all clones see a reload.
+/// The current TLS configuration. Cheap to clone; a reload applies to all clones.
 #[derive(Debug, Clone)]
 pub struct Tls {
     inner: Arc<Inner>,
@@ -65,11 +65,11 @@ struct Inner {
     current: RwLock<(Arc<ServerConfig>, Stamps)>,
 }
 
-/// When each file was changed last.
+/// The modification time of each file.
 type Stamps = Vec<Option<SystemTime>>;
 
 impl Tls {
-    /// Reads the files.
+    /// Reads the certificate, the key and the client CA.
     pub fn open(files: &TlsFiles, client_ca: Option<&Path>) -> Result<Tls, TlsError> {
         let stamps = stamps(files, client_ca);
         let config = read(files, client_ca)?;
@@ -81,10 +81,11 @@ impl Tls {
         Ok(Tls { inner: Arc::new(inner) })
     }
 
-    /// Encrypts what comes; nothing if that is plain text, which is told what the matter is. The caller bounds the time.
+    /// Performs the handshake. Returns `None` for a client that sends plain text, after a response that names the cause.
+    /// Has no deadline of its own.
     pub async fn accept(&self, stream: TcpStream) -> io::Result<Option<TlsStream<TcpStream>>> {
         if !is_tls(&stream).await? {
-            answer_plain(stream).await;
+            respond_plain(stream).await;
             return Ok(None);
         }
         self.acceptor().accept(stream).await.map(Some)
@@ -94,19 +95,19 @@ impl Tls {
         self.inner.current.read().unwrap_or_else(PoisonError::into_inner).0.clone().into()
     }
 
-    /// Reads the files again. Bad ones change nothing.
+    /// Reads the files again. An error leaves the configuration unchanged.
     pub fn reload(&self) -> Result<(), TlsError> {
         let Inner { files, client_ca, current } = &*self.inner;
         let stamps = stamps(files, client_ca.as_deref());
         let read = read(files, client_ca.as_deref());
         let mut current = current.write().unwrap_or_else(PoisonError::into_inner);
-        // Remembered either way: files that are bad are not read again until they change.
+        // Stored in both cases: invalid files are not read again until they change.
         current.1 = stamps;
         current.0 = read?;
         Ok(())
     }
 
-    /// Reads the files again if they have changed. Tells whether they had.
+    /// Reads the files again if they have changed, and returns true then.
     pub fn reload_if_changed(&self) -> Result<bool, TlsError> {
         let Inner { files, client_ca, current } = &*self.inner;
         let seen = current.read().unwrap_or_else(PoisonError::into_inner).1.clone();
@@ -116,14 +117,14 @@ impl Tls {
         }
     }
 
-    /// Looks now and then whether the files have changed, and reads them again then. Never ends.
-    pub async fn look_after(&self) {
+    /// Reloads the files every 10 seconds if they have changed. Never returns.
+    pub async fn reload_on_change(&self) {
         loop {
-            tokio::time::sleep(LOOK).await;
+            tokio::time::sleep(CHECK_INTERVAL).await;
             match self.reload_if_changed() {
                 Ok(false) => {}
-                Ok(true) => tracing::info!("the certificate has changed and was read again"),
-                Err(error) => tracing::error!("TLS stays as it was: {error}"),
+                Ok(true) => tracing::info!("reloaded the changed TLS certificate"),
+                Err(error) => tracing::error!("reloading TLS failed, keeping the old certificate: {error}"),
             }
         }
     }
@@ -148,7 +149,7 @@ fn read(files: &TlsFiles, client_ca: Option<&Path>) -> Result<Arc<ServerConfig>,
             for certificate in certificates(file)? {
                 roots.add(certificate)?;
             }
-            // Without a certificate a token is needed; the gate sees to that.
+            // A client without a certificate needs a token, which is checked per request.
             let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider);
             builder.with_client_cert_verifier(verifier.allow_unauthenticated().build()?)
         }
@@ -162,7 +163,7 @@ fn certificates(file: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
     let found = CertificateDer::pem_file_iter(file).map_err(|error| bad(file, error))?;
     let found: Vec<_> = found.collect::<Result<_, _>>().map_err(|error| bad(file, error))?;
     match found.is_empty() {
-        true => Err(bad(file, "there is no certificate in it")),
+        true => Err(bad(file, "the file contains no certificate")),
         false => Ok(found),
     }
 }
@@ -171,7 +172,7 @@ fn bad(file: &Path, reason: impl std::fmt::Display) -> TlsError {
     TlsError::File { file: file.to_owned(), reason: reason.to_string() }
 }
 
-/// Whether what comes is TLS. Waits for the first byte and leaves it there.
+/// True if the client starts a TLS handshake. Waits for the first byte without consuming it.
 async fn is_tls(stream: &TcpStream) -> io::Result<bool> {
     let mut first = [0];
     match stream.peek(&mut first).await? {
@@ -180,16 +181,16 @@ async fn is_tls(stream: &TcpStream) -> io::Result<bool> {
     }
 }
 
-/// Tells somebody who speaks plain HTTP to a TLS port what the matter is.
-async fn answer_plain(mut stream: TcpStream) {
-    let tell = async {
-        stream.write_all(PLAIN_ANSWER).await?;
+/// Responds to plain HTTP on a TLS port.
+async fn respond_plain(mut stream: TcpStream) {
+    let respond = async {
+        stream.write_all(PLAIN_RESPONSE).await?;
         stream.shutdown().await?;
-        // What they sent has to be read, or the kernel throws our answer away.
+        // Unread bytes would make the kernel discard the response.
         let mut scratch = [0; 1024];
         while tokio::io::AsyncReadExt::read(&mut stream, &mut scratch).await? > 0 {}
         io::Result::Ok(())
     };
-    // Nobody is left to tell if even this fails.
-    let _told = tokio::time::timeout(PLAIN_PATIENCE, tell).await;
+    // The connection ends in any case.
+    tokio::time::timeout(PLAIN_DEADLINE, respond).await.ok();
 }

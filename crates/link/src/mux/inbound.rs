@@ -1,4 +1,4 @@
-//! What arrives on a stream: put in order, put together, each message once.
+//! The receiving half of a stream: orders frames, reassembles messages, and delivers each once.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -9,32 +9,32 @@ use super::serial::{nearest, on_wire};
 use super::{Limits, Peer};
 use crate::Incoming;
 
-/// Frames kept that came before their turn. Twice what a peer of ours sends without an acknowledgement.
+/// Frames that are kept out of order: twice the window of this implementation.
 const AHEAD_FRAMES: u64 = 64;
-/// What a kept frame or message costs besides its bytes.
+/// The cost of a kept frame or message beside its bytes.
 const OVERHEAD: usize = 64;
 
-/// What a frame turned out to be.
+/// The classification of a received frame.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Arrival {
-    /// The next one; perhaps it was waited for.
+pub(super) enum FrameClass {
+    /// The next in order.
     InTurn,
-    /// Too early: kept, if there was room.
+    /// Out of order: kept if there is capacity.
     Early,
-    /// Known already.
+    /// A duplicate.
     Again,
-    /// Nothing a stream can go on with.
+    /// A violation of the protocol.
     Broken(&'static str),
 }
 
 /// The receiving half of a stream.
 #[derive(Debug)]
 pub(super) struct Inbound {
-    /// The frame that is taken next.
+    /// The sequence number of the next frame.
     next: u64,
-    /// Frames that were taken.
+    /// The number of frames in order so far.
     taken: u64,
-    /// Frames before their turn.
+    /// Frames out of order.
     early: BTreeMap<u64, Data>,
     early_bytes: usize,
     assembly: Option<Assembly>,
@@ -46,13 +46,13 @@ pub(super) struct Inbound {
     plain_inbox_most: usize,
 }
 
-/// A message of which pieces are missing.
+/// A message with missing segments.
 #[derive(Debug)]
 struct Assembly {
     count: u32,
     taken: u32,
     bytes: u64,
-    /// Given up when the message is too long.
+    /// Dropped when the message is over the limit.
     parts: BytesMut,
 }
 
@@ -73,33 +73,33 @@ impl Inbound {
         }
     }
 
-    pub(super) fn receive(&mut self, data: Data, peer: Peer) -> Arrival {
+    pub(super) fn receive(&mut self, data: Data, peer: Peer) -> FrameClass {
         let Some(seq) = nearest(data.seq, self.next).filter(|seq| *seq >= self.next) else {
-            return Arrival::Again;
+            return FrameClass::Again;
         };
         if self.early.contains_key(&seq) {
-            return Arrival::Again;
+            return FrameClass::Again;
         }
         if seq > self.next || !self.has_room(peer) {
             return self.keep(seq, data);
         }
         match self.take(data).and_then(|()| self.advance(peer)) {
-            Ok(()) => Arrival::InTurn,
-            Err(why) => Arrival::Broken(why),
+            Ok(()) => FrameClass::InTurn,
+            Err(why) => FrameClass::Broken(why),
         }
     }
 
-    /// Keeps a frame for later. One that there is no room for is sent again by a peer that acknowledges.
-    fn keep(&mut self, seq: u64, data: Data) -> Arrival {
+    /// Keeps a frame out of order. A dropped one is sent again by a peer with acknowledgements.
+    fn keep(&mut self, seq: u64, data: Data) -> FrameClass {
         let bytes = data.payload.len() + OVERHEAD;
         if seq - self.next < AHEAD_FRAMES && self.early_bytes + bytes <= self.window_bytes {
             self.early_bytes += bytes;
             self.early.insert(seq, data);
         }
-        Arrival::Early
+        FrameClass::Early
     }
 
-    /// Takes what waited for its turn, as long as there is room for messages.
+    /// Processes kept frames that are in order now, while there is capacity for messages.
     pub(super) fn advance(&mut self, peer: Peer) -> Result<(), &'static str> {
         while self.has_room(peer)
             && let Some(data) = self.early.remove(&self.next)
@@ -107,14 +107,14 @@ impl Inbound {
             self.early_bytes -= data.payload.len() + OVERHEAD;
             self.take(data)?;
         }
-        // One message may be as long as it likes: it is delivered, or skipped and reported.
+        // One message of any length fits: it is delivered, or skipped and reported.
         match self.inbox_bytes > self.plain_inbox_most && self.inbox.len() > 1 {
             true => Err("messages arrive faster than they are taken"),
             false => Ok(()),
         }
     }
 
-    /// Takes all that is in order, whether there is room or not: nothing will follow.
+    /// Processes all frames in order regardless of capacity, at the end of the stream.
     pub(super) fn drain(&mut self) {
         while let Some(data) = self.early.remove(&self.next) {
             if self.take(data).is_err() {
@@ -124,14 +124,14 @@ impl Inbound {
         self.forget();
     }
 
-    /// Gives up what is not a whole message.
+    /// Drops incomplete messages.
     pub(super) fn forget(&mut self) {
         self.early.clear();
         self.early_bytes = 0;
         self.assembly = None;
     }
 
-    /// The peer's next frame has this number. Believed only before there was one: later it may be an old frame.
+    /// Sets the number of the peer's next frame. Accepted only before the first frame: later it may be an old one.
     pub(super) fn resume(&mut self, next_seq: u32) {
         if self.taken == 0 && self.early.is_empty() {
             self.next = u64::from(next_seq);
@@ -141,7 +141,7 @@ impl Inbound {
     fn has_room(&self, peer: Peer) -> bool {
         let most = match peer {
             Peer::Reliable => self.inbox_most,
-            // Its frames are never sent again, so they are never refused.
+            // Its frames are never sent again, so they are always kept.
             Peer::Unknown | Peer::Presumed | Peer::Plain => usize::MAX,
         };
         self.inbox_bytes < most
@@ -192,19 +192,19 @@ impl Inbound {
         self.inbox.push_back(incoming);
     }
 
-    /// The next message.
+    /// Takes the next message.
     pub(super) fn pop(&mut self) -> Option<Incoming> {
         let incoming = self.inbox.pop_front()?;
         self.inbox_bytes -= cost(&incoming);
         Some(incoming)
     }
 
-    /// Whether there is one.
+    /// True if a message is available.
     pub(super) fn has_message(&self) -> bool {
         !self.inbox.is_empty()
     }
 
-    /// What `ack` and `ack_bits` say; nothing while nothing was taken, because then no number would be true.
+    /// The values of `ack` and `ack_bits`; `None` before the first frame, when no number is valid.
     pub(super) fn acknowledged(&self) -> Option<(u32, u32)> {
         if self.taken == 0 {
             return None;
@@ -217,27 +217,27 @@ impl Inbound {
         Some((on_wire(self.next - 1), if self.early.is_empty() { 0 } else { bits }))
     }
 
-    /// Whether a frame is missing, while later ones are here.
+    /// True if a frame is missing before a kept one.
     pub(super) fn has_gap(&self) -> bool {
         !self.early.is_empty() && !self.early.contains_key(&self.next)
     }
 
-    /// Which frame is taken next.
+    /// The sequence number of the next frame.
     pub(super) fn next(&self) -> u64 {
         self.next
     }
 
-    /// How many frames were taken.
+    /// The number of frames in order so far.
     pub(super) fn taken(&self) -> u64 {
         self.taken
     }
 
-    /// Whether the peer is kept waiting.
+    /// True if acknowledgements are withheld for lack of capacity.
     pub(super) fn is_held_back(&self, peer: Peer) -> bool {
         !self.has_room(peer)
     }
 
-    /// What this half keeps in memory.
+    /// The bytes that this half holds in memory.
     pub(super) fn held(&self) -> usize {
         self.early_bytes
             + self.inbox_bytes

@@ -1,15 +1,15 @@
-//! Many streams over one link: each is a connection of its own, made of relay frames.
+//! Multiplexing: several streams over one link of relay frames, each of them a link of its own.
 //!
-//! | file | what is in it |
+//! | file | contents |
 //! |---|---|
-//! | `state.rs` | one end of one stream, without input, output or clock |
-//! | `inbound.rs`, `outbound.rs` | its two halves: putting together what arrives, and keeping what is not acknowledged |
-//! | `streams.rs` | all streams of one link, still without input or output |
+//! | `state.rs` | one end of one stream as a state machine without I/O or clock |
+//! | `inbound.rs`, `outbound.rs` | its two halves: reassembly of received frames, and retransmission of sent ones |
+//! | `streams.rs` | all streams of one link, without I/O |
 //! | `run.rs` | the same, driven by a [`Link`](crate::Link) |
 //!
-//! Released peers neither acknowledge nor retry nor segment. Ours tell each other apart by what those never send: a
-//! heartbeat at the beginning of a stream, explicit acknowledgements, numbers in `ack` and `ack_bits`.
-//! `docs/faces/codex-relay.md` has the whole story.
+//! Released peers neither acknowledge nor retransmit nor segment. This implementation recognises itself by what they never
+//! send: a heartbeat at the beginning of a stream, explicit acknowledgements, numbers in `ack` and `ack_bits`.
+//! `docs/faces/codex-relay.md` describes the protocol.
 
 mod inbound;
 mod outbound;
@@ -28,64 +28,64 @@ pub use streams::{Event, Key, Streams};
 /// Which end of a stream this is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Role {
-    /// Opens streams: the client.
+    /// The client, which opens streams.
     Harness,
-    /// Takes the streams that are opened: the server.
+    /// The server, which accepts streams.
     Executor,
 }
 
-/// The bounds of a link that carries streams.
+/// The limits of a multiplexed link.
 #[derive(Debug, Clone)]
 pub struct Limits {
-    /// Streams at a time; one more is reset at once.
+    /// Open streams; a further one is reset.
     pub streams: usize,
-    /// The longest message taken; a longer one is skipped and reported.
+    /// The length of a received message; a longer one is skipped and reported.
     pub message_bytes: usize,
-    /// What all streams together may hold; past it the stream that holds most is reset.
+    /// The bytes that all streams hold; beyond it, the largest stream is reset.
     pub total_bytes: usize,
-    /// The longest piece of a message, towards a peer that takes pieces.
+    /// The length of a segment, to a peer that supports segments.
     pub segment_bytes: usize,
-    /// Frames on their way that the peer has not acknowledged; past it a stream waits.
+    /// Unacknowledged frames; beyond it, a stream waits.
     pub window_frames: usize,
-    /// The same in bytes.
+    /// Unacknowledged bytes; beyond it, a stream waits.
     pub window_bytes: usize,
-    /// Messages that nobody took yet, in bytes; past it nothing more is acknowledged, so that the peer waits.
+    /// The bytes of unread messages; beyond it, no frame is acknowledged, so that the peer waits.
     pub inbox_bytes: usize,
-    /// The same for a peer that knows no acknowledgements; past it the stream is reset.
+    /// The same for a peer without acknowledgements; beyond it, the stream is reset.
     pub plain_inbox_bytes: usize,
-    /// The longest message to a peer that takes no pieces: it goes as one frame, and a peer or a rendezvous that does not
-    /// take a frame ends the connection it came on.
+    /// The length of a message to a peer without segments: it is one frame, and a peer or rendezvous that rejects a frame
+    /// ends its connection.
     pub plain_message_bytes: usize,
-    /// Messages of one stream that wait to be sent; past it whoever sends waits.
+    /// Queued messages of one stream; beyond it, senders wait.
     pub queued_messages: usize,
-    /// When things are tried again, and when they are given up.
+    /// The timers.
     pub times: Times,
 }
 
-/// When things are tried again, and when they are given up.
+/// The timers of retransmission, liveness and closing.
 #[derive(Debug, Clone)]
 pub struct Times {
-    /// An acknowledgement waits so long for a message that could carry it.
+    /// How long an acknowledgement waits for a message that can carry it.
     pub ack_after: Duration,
-    /// A frame is sent again when it is not acknowledged for so long; each time the wait doubles.
+    /// The wait before an unacknowledged frame is sent again; it doubles each time.
     pub retry_after: Duration,
-    /// The longest such wait.
+    /// The limit on that wait.
     pub retry_most: Duration,
-    /// How often a frame is sent before the stream is given up.
+    /// How often a frame is sent before the stream is reset.
     pub tries: u32,
-    /// A peer that sends and sends, and does not show within so long that it acknowledges, is probably one that does not.
+    /// A peer that sends data for this long without an acknowledgement is presumed to support none.
     pub presume_after: Duration,
-    /// A peer that does not show within so long that it acknowledges is taken for one that never will.
+    /// A peer without an acknowledgement for this long supports none.
     pub recognise_within: Duration,
-    /// A stream that says nothing else says so often that it lives.
+    /// The time between heartbeats of an idle stream.
     pub heartbeat: Duration,
-    /// A peer that has shown heartbeats and is silent for so long is gone.
+    /// A peer that supports heartbeats and is silent for this long is lost.
     pub silence: Duration,
-    /// A missing frame that does not come for so long is lost.
+    /// A frame that is missing for this long is lost.
     pub gap: Duration,
-    /// A stream that closes and gets nothing acknowledged for so long is given up.
+    /// A closing stream without a new acknowledgement for this long is reset.
     pub closing: Duration,
-    /// A stream that was reset is remembered for so long, so that late frames do not open it again.
+    /// How long a reset stream is remembered, so that late frames do not open it again.
     pub remembered: Duration,
 }
 
@@ -100,7 +100,7 @@ impl Default for Limits {
             window_bytes: 2 * 1024 * 1024,
             inbox_bytes: 256 * 1024,
             plain_inbox_bytes: wire::limits::MAX_LINE_BYTES,
-            // What Codex's own library takes in one frame, less its envelope.
+            // The limit of Codex's own library for one frame, without its envelope.
             plain_message_bytes: 16 * 1024 * 1024 - 64 * 1024,
             queued_messages: 4,
             times: Times::default(),
@@ -109,8 +109,8 @@ impl Default for Limits {
 }
 
 impl Limits {
-    /// The longest message that a stream may carry.
-    fn largest(&self, stream: Option<&Stream>) -> usize {
+    /// The limit on messages of a stream.
+    fn max_message(&self, stream: Option<&Stream>) -> usize {
         match stream.map(Stream::peer) {
             Some(Peer::Reliable) => self.message_bytes,
             Some(Peer::Unknown | Peer::Presumed | Peer::Plain) | None => self.plain_message_bytes,

@@ -1,4 +1,4 @@
-//! What a stream sends: cut into frames, and kept until the peer has it.
+//! The sending half of a stream: splits messages into frames, and keeps them until they are acknowledged.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
@@ -9,7 +9,7 @@ use wire::exec_server::relay::Data;
 use super::serial::{nearest, on_wire};
 use super::{Limits, Peer};
 
-/// So many later frames that arrived say that this one did not.
+/// A frame is lost when this many later ones are acknowledged.
 const OVERTAKEN: usize = 3;
 
 /// The sending half of a stream.
@@ -18,17 +18,17 @@ pub(super) struct Outbound {
     queue: VecDeque<Bytes>,
     queued_bytes: usize,
     cutting: Option<Cutting>,
-    /// Messages that went out whole, or were given up.
+    /// Messages that were sent completely or dropped.
     departed: u64,
     next: u64,
-    /// Everything before it is acknowledged.
+    /// All frames before this one are acknowledged.
     base: u64,
-    /// Frames without gaps up to `next`; what is missing between `base` and the first cannot be sent again.
+    /// The frames up to `next` without gaps; frames between `base` and the first cannot be sent again.
     flight: VecDeque<Flight>,
     flight_bytes: usize,
     retry_at: Option<Instant>,
     wait: Duration,
-    /// Rounds of retries since anything was acknowledged, for what cannot be sent again.
+    /// Retries since the last acknowledgement, for frames that cannot be sent again.
     rounds: u32,
     segment_bytes: usize,
     window_frames: usize,
@@ -36,7 +36,7 @@ pub(super) struct Outbound {
     retry: (Duration, Duration, u32),
 }
 
-/// A message that is being sent.
+/// A partly sent message.
 #[derive(Debug)]
 struct Cutting {
     rest: Bytes,
@@ -47,20 +47,20 @@ struct Cutting {
 #[derive(Debug)]
 struct Flight {
     seq: u64,
-    /// Nothing once the peer has it.
+    /// `None` after its acknowledgement.
     data: Option<Data>,
     sent: Instant,
     tries: u32,
     is_due: bool,
 }
 
-/// What the clock asks for.
+/// The action for an expired timer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Wanted {
+pub(super) enum TimerAction {
     Nothing,
-    /// Ask the peer what it has.
+    /// Ask the peer for an acknowledgement.
     Probe,
-    /// Too often tried.
+    /// Give up: too many retries.
     GiveUp,
 }
 
@@ -91,7 +91,7 @@ impl Outbound {
         self.queue.push_back(message);
     }
 
-    /// The next frame to send: one that got lost, or a new one if the window is open.
+    /// The next frame to send: a lost one, or a new one if the window allows.
     pub(super) fn frame(&mut self, now: Instant, peer: Peer) -> Option<Data> {
         if let Some(late) = self.flight.iter_mut().find(|flight| flight.is_due) {
             late.is_due = false;
@@ -100,8 +100,7 @@ impl Outbound {
             return late.data.clone();
         }
         let is_open = self.flight.len() < self.window_frames && self.flight_bytes < self.window_bytes;
-        // Nobody knows yet whether an unknown peer acknowledges: until it is likelier that it does not, a window has
-        // to do.
+        // Whether an unknown peer acknowledges is not clear yet; until it is presumed not to, one window is sent.
         if matches!(peer, Peer::Unknown | Peer::Reliable) && !is_open {
             return None;
         }
@@ -148,7 +147,7 @@ impl Outbound {
         Some(Data { seq, segment_index, segment_count, payload })
     }
 
-    /// Keeps what fits into a window, for the case that the peer acknowledges after all.
+    /// Keeps one window, in case the peer acknowledges after all.
     fn trim(&mut self) {
         while self.flight.len() > 1
             && (self.flight.len() > self.window_frames || self.flight_bytes > self.window_bytes)
@@ -157,7 +156,7 @@ impl Outbound {
         }
     }
 
-    /// Keeps nothing: the peer never acknowledges.
+    /// Keeps no frames: the peer never acknowledges.
     pub(super) fn forget(&mut self) {
         self.flight.clear();
         self.flight_bytes = 0;
@@ -170,14 +169,14 @@ impl Outbound {
         }
     }
 
-    /// The peer turned out to be one that acknowledges.
+    /// The peer has shown that it acknowledges.
     pub(super) fn expect_acks(&mut self, now: Instant) {
         if self.base < self.next {
             self.retry_at.get_or_insert(now + self.wait);
         }
     }
 
-    /// The peer has everything up to `ack`, if that is said.
+    /// Handles the acknowledgement of all frames up to `ack`.
     pub(super) fn acknowledge(&mut self, ack: u32, now: Instant) {
         let Some(up_to) = nearest(ack, self.base).and_then(|ack| ack.checked_add(1)) else { return };
         if up_to <= self.base || up_to > self.next {
@@ -188,7 +187,7 @@ impl Outbound {
             if let Some(first) =
                 self.flight.front().filter(|first| first.tries == 1 && first.seq + 1 == up_to)
             {
-                // Twice what an answer takes now, so that a slow way is not taken for a lossy one.
+                // Twice the current round trip, so that a slow connection does not look lossy.
                 let took = now.saturating_duration_since(first.sent) * 2;
                 self.wait = took.clamp(self.retry.0, self.retry.1);
             }
@@ -198,7 +197,7 @@ impl Outbound {
         self.retry_at = (self.base < self.next).then(|| now + self.wait);
     }
 
-    /// The peer has these beyond `ack` as well.
+    /// Handles the acknowledgement of single frames after `ack`.
     pub(super) fn acknowledge_bits(&mut self, ack: u32, bits: u32) {
         let Some(first) = nearest(ack, self.base).and_then(|ack| ack.checked_add(1)) else { return };
         for flight in &mut self.flight {
@@ -219,11 +218,11 @@ impl Outbound {
         }
     }
 
-    /// Looks at the clock.
-    pub(super) fn look(&mut self, now: Instant) -> Wanted {
+    /// Checks the timers.
+    pub(super) fn look(&mut self, now: Instant) -> TimerAction {
         let (_, most, tries) = self.retry;
         if self.retry_at.is_none_or(|at| now < at) {
-            return Wanted::Nothing;
+            return TimerAction::Nothing;
         }
         self.wait = (self.wait * 2).min(most);
         self.retry_at = Some(now + self.wait);
@@ -235,16 +234,16 @@ impl Outbound {
         for flight in self.flight.iter_mut().filter(|flight| flight.data.is_some()) {
             has_late = true;
             if flight.tries >= tries {
-                return Wanted::GiveUp;
+                return TimerAction::GiveUp;
             }
-            // One that has only just left is not late.
+            // A frame that was just sent is not late.
             flight.is_due |= flight.sent + self.retry.0 <= now;
         }
         match has_late {
-            _ if self.rounds >= tries => Wanted::GiveUp,
-            true => Wanted::Nothing,
-            // All is there and not taken, or cannot be sent again: only the peer knows.
-            false => Wanted::Probe,
+            _ if self.rounds >= tries => TimerAction::GiveUp,
+            true => TimerAction::Nothing,
+            // No frame can be sent again: ask the peer.
+            false => TimerAction::Probe,
         }
     }
 
@@ -252,17 +251,17 @@ impl Outbound {
         self.retry_at
     }
 
-    /// Where the next frame goes on.
+    /// The sequence number of the next new frame.
     pub(super) fn next(&self) -> u64 {
         self.next
     }
 
-    /// Everything before it is acknowledged.
+    /// All frames before this one are acknowledged.
     pub(super) fn base(&self) -> u64 {
         self.base
     }
 
-    /// Whether everything left, and reached a peer that tells.
+    /// True if all messages are sent, and acknowledged by a peer that does so.
     pub(super) fn is_done(&self, peer: Peer) -> bool {
         let has_left = self.queue.is_empty() && self.cutting.is_none();
         let has_hole = self.flight.front().map_or(self.next, |first| first.seq) > self.base;
@@ -270,7 +269,7 @@ impl Outbound {
         has_left && (peer != Peer::Reliable || has_reached)
     }
 
-    /// Messages that wait to be sent.
+    /// The number of queued messages.
     pub(super) fn queued(&self) -> usize {
         self.queue.len() + usize::from(self.cutting.is_some())
     }
@@ -279,7 +278,7 @@ impl Outbound {
         self.departed
     }
 
-    /// Gives up what is not sent.
+    /// Drops all unsent messages.
     pub(super) fn clear(&mut self) {
         self.departed += self.queued() as u64;
         self.queue.clear();
@@ -288,7 +287,7 @@ impl Outbound {
         self.forget();
     }
 
-    /// What this half keeps in memory.
+    /// The bytes that this half holds in memory.
     pub(super) fn held(&self) -> usize {
         let cutting = self.cutting.as_ref().map_or(0, |cutting| cutting.rest.len());
         self.queued_bytes + cutting + self.flight_bytes

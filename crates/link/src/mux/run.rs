@@ -1,4 +1,4 @@
-//! Streams over a link: one task drives them all, and each is a link of its own.
+//! Streams over a link: one task serves all of them, and each is a link of its own.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -13,17 +13,17 @@ use tokio_util::task::TaskTracker;
 use wire::exec_server::relay::RelayFrame;
 
 use super::streams::Event;
-use super::virtual_link::{self, Asked, Bells, Handle, Ring};
+use super::virtual_link::{self, Handle, ReadyList, ReadyReason, StreamCommand};
 use super::{Key, Limits, Role, Streams};
 use crate::lanes::{Outbound, Receipt};
 use crate::task::OwnedTask;
 use crate::{Closed, Incoming, Link, Outgoing, Receiver, Writing};
 
-/// Messages of all streams on their way to the driver.
-const ASKED: usize = 64;
-/// New streams that wait to be accepted; past it they are reset.
+/// Commands of all streams to the driver; senders wait when it is full.
+const COMMANDS: usize = 64;
+/// New streams that wait to be accepted; further ones are reset.
 const UNACCEPTED: usize = 128;
-/// Frames sent before anything else is looked at.
+/// Frames that are sent before other events are handled.
 const BURST: usize = 16;
 
 /// Yields the streams that the peers open. Dropping it resets all of them and ends the link.
@@ -84,9 +84,9 @@ struct Driver {
     limits: Limits,
     outgoing: Option<Outgoing>,
     users: HashMap<Key, User>,
-    bells: Arc<Bells>,
-    asking: mpsc::Sender<Asked>,
-    asked: mpsc::Receiver<Asked>,
+    ready: Arc<ReadyList>,
+    command_sender: mpsc::Sender<StreamCommand>,
+    commands: mpsc::Receiver<StreamCommand>,
 }
 
 /// The user of a stream, as the driver sees it.
@@ -105,15 +105,15 @@ fn now() -> Instant {
 
 impl Driver {
     fn new(role: Role, limits: Limits, outgoing: Outgoing) -> Driver {
-        let (asking, asked) = mpsc::channel(ASKED);
+        let (command_sender, commands) = mpsc::channel(COMMANDS);
         Driver {
             streams: Streams::new(role, limits.clone()),
             limits,
             outgoing: Some(outgoing),
             users: HashMap::new(),
-            bells: Arc::default(),
-            asking,
-            asked,
+            ready: Arc::default(),
+            command_sender,
+            commands,
         }
     }
 
@@ -126,16 +126,16 @@ impl Driver {
         accepting: Option<mpsc::Sender<(String, Link)>>,
     ) -> Driver {
         let Some(outgoing) = self.outgoing.take() else { return self };
-        let bells = self.bells.clone();
+        let ready = self.ready.clone();
         while accepting.is_some() || !self.users.is_empty() {
             let due = self.streams.next_due().map(|due| sleep_until(due.into()));
             tokio::select! {
                 arrived = incoming.recv() => match arrived {
-                    Some(arrived) => self.take(arrived, accepting.as_ref()),
+                    Some(arrived) => self.receive(arrived, accepting.as_ref()),
                     None => break,
                 },
-                Some(asked) = self.asked.recv() => self.heed(asked),
-                rung = bells.rung() => rung.into_iter().for_each(|ring| self.answer(ring)),
+                Some(command) = self.commands.recv() => self.handle(command),
+                reasons = ready.take() => reasons.into_iter().for_each(|reason| self.handle_ready(reason)),
                 slot = outgoing.event_slot(), if self.streams.may_send() => match slot {
                     Ok(slot) => self.send(slot, &outgoing),
                     Err(Closed) => break,
@@ -152,12 +152,12 @@ impl Driver {
         self
     }
 
-    /// One frame from the other side.
-    fn take(&mut self, arrived: Incoming, accepting: Option<&mpsc::Sender<(String, Link)>>) {
+    /// Handles one frame of the peer.
+    fn receive(&mut self, arrived: Incoming, accepting: Option<&mpsc::Sender<(String, Link)>>) {
         let frame = match arrived {
             Incoming::Message(bytes) => RelayFrame::decode(bytes),
             Incoming::TooLong { bytes } => {
-                tracing::debug!(bytes, "a relay frame is too long and was skipped");
+                tracing::debug!(bytes, "skipped a relay frame over the limit");
                 return;
             }
         };
@@ -165,12 +165,12 @@ impl Driver {
             Ok(frame) => match self.streams.receive(frame, now()) {
                 Event::Opened(key) => {
                     self.accept(key, accepting);
-                    self.look_after(key);
+                    self.advance(key);
                 }
-                Event::Touched(key) => self.look_after(key),
+                Event::Updated(key) => self.advance(key),
                 Event::Ignored => {}
             },
-            Err(error) => tracing::debug!(%error, "a message is no relay frame"),
+            Err(error) => tracing::debug!(%error, "ignored a message that is not a relay frame"),
         }
     }
 
@@ -178,48 +178,49 @@ impl Driver {
         let Some(id) = self.streams.get(key).map(|stream| stream.id().to_owned()) else { return };
         let stream = self.virtual_link(key);
         if accepting.is_none_or(|accepting| accepting.try_send((id, stream)).is_err()) {
-            self.streams.reset(key, "too many streams are waiting to be served", now());
+            self.streams.reset(key, "too many streams are waiting to be accepted", now());
         }
     }
 
     fn virtual_link(&mut self, key: Key) -> Link {
         let limits = crate::Limits { line_bytes: self.limits.message_bytes, ..crate::Limits::default() };
         let queued = self.limits.queued_messages;
-        let (link, handle) = virtual_link::open(key, queued, &limits, self.asking.clone(), &self.bells);
-        handle.largest.set(self.limits.largest(None));
+        let (link, handle) =
+            virtual_link::open(key, queued, &limits, self.command_sender.clone(), &self.ready);
+        handle.max_message.set(self.limits.max_message(None));
         self.users.insert(key, User { handle, queued: 0, departed: 0, waiting: VecDeque::new() });
         link
     }
 
-    fn heed(&mut self, asked: Asked) {
-        match asked {
-            Asked::Send(key, Outbound { bytes, written }) => {
+    fn handle(&mut self, command: StreamCommand) {
+        match command {
+            StreamCommand::Send(key, Outbound { bytes, written }) => {
                 let Some(user) = self.users.get_mut(&key) else { return };
-                if bytes.len() > self.limits.largest(self.streams.get(key)) {
-                    // The whole connection would end of it, and with it every other stream.
-                    self.streams.reset(key, "a message is longer than this peer takes", now());
+                if bytes.len() > self.limits.max_message(self.streams.get(key)) {
+                    // The peer would end the whole connection, and with it every other stream.
+                    self.streams.reset(key, "message too large for this peer", now());
                 } else if !bytes.is_empty() {
                     user.queued += 1;
                     self.streams.send(key, bytes, now());
                 }
                 user.waiting.push_back((user.queued, written));
-                self.look_after(key);
+                self.advance(key);
             }
-            Asked::Finish(key) => self.streams.finish(key, now()),
+            StreamCommand::Finish(key) => self.streams.finish(key, now()),
         }
     }
 
-    fn answer(&mut self, ring: Ring) {
-        match ring {
-            Ring::Room(key) => self.look_after(key),
-            Ring::Abandoned(key) => {
+    fn handle_ready(&mut self, reason: ReadyReason) {
+        match reason {
+            ReadyReason::InboxFree(key) => self.advance(key),
+            ReadyReason::Abandoned(key) => {
                 self.streams.reset(key, "closed", now());
-                self.look_after(key);
+                self.advance(key);
             }
         }
     }
 
-    /// Sends what is there, in turns, as far as there is room.
+    /// Sends frames of the streams in turn, while the link has capacity.
     fn send(&mut self, first: mpsc::Permit<'_, Outbound>, outgoing: &Outgoing) {
         let now = now();
         let mut slot = Some(first);
@@ -229,23 +230,23 @@ impl Driver {
             let key = self.streams.sent_last();
             free.send(Outbound { bytes: frame.encode(), written: Receipt::default() });
             if let Some(key) = key {
-                self.look_after(key);
+                self.advance(key);
             }
         }
     }
 
-    /// Moves on whatever can be: messages to the user, places back to it, and the end.
-    fn look_after(&mut self, key: Key) {
+    /// Delivers messages of a stream to its user, releases its slots, and removes it at its end.
+    fn advance(&mut self, key: Key) {
         let now = now();
         let Some(user) = self.users.get_mut(&key) else { return };
         user.deliver(key, &mut self.streams, now);
         let Some(stream) = self.streams.get(key) else { return };
-        user.count(stream.departed());
-        user.handle.largest.set(self.limits.largest(Some(stream)));
+        user.release(stream.departed());
+        user.handle.max_message.set(self.limits.max_message(Some(stream)));
         if stream.end().is_none() {
             return;
         }
-        user.handle.gone.cancel();
+        user.handle.ended.cancel();
         user.waiting.clear();
         if !stream.owes_reset() && !stream.has_message() {
             self.streams.remove(key);
@@ -265,13 +266,13 @@ impl Driver {
             }
         }
         for user in self.users.values() {
-            user.handle.gone.cancel();
+            user.handle.ended.cancel();
         }
     }
 
     /// Delivers messages that arrived before the end, at the speed of their users.
     async fn deliver_rest(mut self) {
-        let bells = self.bells.clone();
+        let ready = self.ready.clone();
         loop {
             for (key, user) in &mut self.users {
                 user.deliver(*key, &mut self.streams, now());
@@ -281,41 +282,41 @@ impl Driver {
             if self.users.is_empty() {
                 return;
             }
-            bells.rung().await;
+            ready.take().await;
         }
     }
 }
 
 impl User {
-    /// Hands over messages until there are none, or no room.
+    /// Delivers messages until there are none or the inbox is full.
     fn deliver(&mut self, key: Key, streams: &mut Streams, now: Instant) {
         let Some(inbox) = self.handle.inbox.clone() else { return };
         loop {
             if !streams.get(key).is_some_and(|stream| stream.has_message()) {
                 return;
             }
-            let room = inbox.try_reserve().or_else(|_| {
-                // Set first and tried again: whoever takes one in between rings.
+            let slot = inbox.try_reserve().or_else(|_| {
+                // Set before the second attempt: a reader that takes a message in between sees it.
                 self.handle.is_full.store(true, Ordering::Release);
                 inbox.try_reserve()
             });
-            match room {
-                Ok(place) => match streams.message(key, now) {
-                    Some(message) => place.send(message),
+            match slot {
+                Ok(slot) => match streams.message(key, now) {
+                    Some(message) => slot.send(message),
                     None => return,
                 },
                 Err(mpsc::error::TrySendError::Full(())) => return,
-                // Nobody reads: whatever comes is dropped, and the peer goes on.
+                // The receiver was dropped: messages are dropped, and the peer is not slowed.
                 Err(mpsc::error::TrySendError::Closed(())) => while streams.message(key, now).is_some() {},
             }
         }
     }
 
-    /// So many messages have left.
-    fn count(&mut self, departed: u64) {
-        let places = departed.saturating_sub(self.departed);
+    /// Releases the slots and receipts of messages that have left.
+    fn release(&mut self, departed: u64) {
+        let slots = departed.saturating_sub(self.departed);
         self.departed = departed;
-        self.handle.places.add_permits(usize::try_from(places).unwrap_or(usize::MAX));
+        self.handle.slots.add_permits(usize::try_from(slots).unwrap_or(usize::MAX));
         while self.waiting.front().is_some_and(|(at, _)| *at <= departed) {
             if let Some((_, written)) = self.waiting.pop_front() {
                 written.hand_out();

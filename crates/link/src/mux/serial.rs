@@ -1,11 +1,11 @@
-//! Sequence numbers: 32 bits on the wire, counted on for ever here, so that a wrap is nothing special.
+//! Sequence numbers: 32 bits on the wire, 64 bits in memory, so that they never wrap here.
 
-/// The number as the wire has it.
+/// The number on the wire.
 pub(super) fn on_wire(seq: u64) -> u32 {
     u32::try_from(seq & u64::from(u32::MAX)).unwrap_or(u32::MAX)
 }
 
-/// The number that `wire` stands for, the one nearest to `near`; nothing if that would be before the first.
+/// The number nearest to `near` that `wire` represents; `None` if it would be before the first.
 pub(super) fn nearest(wire: u32, near: u64) -> Option<u64> {
     let ahead = wire.wrapping_sub(on_wire(near));
     match ahead <= u32::MAX / 2 {

@@ -1,43 +1,43 @@
-//! One end of one stream: numbers, acknowledgements, retries, recognition and reset, without input, output or clock.
+//! One end of one stream: sequence numbers, acknowledgements, retries, peer recognition and reset, without I/O or clock.
 //!
-//! What arrives goes into [`Stream::receive`], what is to be sent comes out of [`Stream::frame`], and
-//! [`Stream::next_due`] says when to ask again. The clock is an argument.
+//! Received frames go into [`Stream::receive`], frames to send come from [`Stream::frame`], and [`Stream::next_due`] is the
+//! time of the next timer. The clock is an argument.
 
 use std::time::Instant;
 
 use bytes::Bytes;
 use wire::exec_server::relay::{Body, RelayFrame};
 
-use super::inbound::{Arrival, Inbound};
-use super::outbound::{Outbound, Wanted};
+use super::inbound::{FrameClass, Inbound};
+use super::outbound::{Outbound, TimerAction};
 use super::serial::on_wire;
 use super::{Limits, Role, Times};
 use crate::Incoming;
 
-/// Frames taken before an acknowledgement no longer waits.
+/// Received frames after which an acknowledgement is sent at once.
 const ACK_FRAMES: u32 = 8;
-/// Data frames that a peer of ours does not send without having shown what it is.
+/// Data frames after which this implementation would have been recognised as the peer.
 const SILENT_FRAMES: u64 = 3;
 
-/// What is known of the other end.
+/// The capabilities of the peer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Peer {
-    /// Nothing yet: a window is sent and kept, and then it waits until this is clear.
+    /// Not known yet: one window is sent and kept, then the stream waits.
     Unknown,
-    /// Probably a released one: it has said more than ours do before they show what they are. Nothing waits for it.
+    /// Presumably without acknowledgements; the stream does not wait for any.
     Presumed,
-    /// It acknowledges, so lost frames are sent again; it takes segments.
+    /// Acknowledges frames and accepts segments; lost frames are sent again.
     Reliable,
-    /// A released one: what was sent has to have arrived.
+    /// A released peer without acknowledgements; sent frames count as received.
     Plain,
 }
 
 /// How a stream ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct End {
-    /// Whether the peer ended it.
+    /// True if the peer ended it.
     pub by_peer: bool,
-    /// Why, for people.
+    /// The reason, for people.
     pub reason: String,
 }
 
@@ -51,29 +51,29 @@ pub struct Stream {
     times: Times,
     greeting: Vec<Body>,
     ack: AckState,
-    /// A heartbeat is to be sent as soon as possible.
+    /// A heartbeat has to be sent as soon as possible.
     probe: bool,
     probe_at: Option<Instant>,
     began: Instant,
-    heard: Instant,
-    spoke: Instant,
+    last_received: Instant,
+    last_sent: Instant,
     gap_since: Option<Instant>,
     closing: Option<Closing>,
     end: Option<End>,
-    /// The peer is still to be told of the end.
+    /// A reset frame has to be sent.
     reset_due: bool,
 }
 
-/// The end is near.
+/// The state of a stream that closes after its queued messages.
 #[derive(Debug)]
 struct Closing {
-    /// When it comes, unless something more is acknowledged.
+    /// The deadline, extended by each acknowledgement.
     at: Instant,
     base: u64,
     reason: String,
 }
 
-/// Whether the peer is to be told what arrived.
+/// The pending acknowledgement.
 #[derive(Debug, Default)]
 struct AckState {
     frames: u32,
@@ -82,19 +82,19 @@ struct AckState {
 }
 
 impl Stream {
-    /// A stream that has just begun. Its first frames are there to be sent.
+    /// A new stream, whose first frames are ready to be sent.
     pub fn new(id: impl Into<String>, role: Role, limits: &Limits, now: Instant) -> Stream {
         Stream::starting_at(id, role, limits, (now, 0))
     }
 
-    /// The same, where both ends know that the first frame of each has another number than 0.
+    /// The same with another first sequence number than 0, for both directions.
     pub fn starting_at(
         id: impl Into<String>,
         role: Role,
         limits: &Limits,
         (now, first): (Instant, u32),
     ) -> Stream {
-        // Released peers never send a heartbeat: it is how ours know each other. Taken from the end.
+        // Released peers never send a heartbeat, so it identifies this implementation. Taken from the end.
         let greeting = match role {
             Role::Harness => vec![Body::Heartbeat, Body::Resume { next_seq: first }],
             Role::Executor => vec![Body::Heartbeat],
@@ -110,8 +110,8 @@ impl Stream {
             probe: false,
             probe_at: Some(now + limits.times.retry_after),
             began: now,
-            heard: now,
-            spoke: now,
+            last_received: now,
+            last_sent: now,
             gap_since: None,
             closing: None,
             end: None,
@@ -119,55 +119,55 @@ impl Stream {
         }
     }
 
-    /// The id that its frames carry.
+    /// The stream id of its frames.
     pub fn id(&self) -> &str {
         &self.id
     }
 
-    /// What is known of the other end.
+    /// The known capabilities of the peer.
     pub fn peer(&self) -> Peer {
         self.peer
     }
 
-    /// Queues a message. Whoever calls this keeps to [`Limits::queued_messages`], with [`Stream::queued`].
+    /// Queues a message. The caller enforces [`Limits::queued_messages`] with [`Stream::queued`].
     pub fn send(&mut self, message: Bytes) {
         if self.end.is_none() && self.closing.is_none() {
             self.outbound.push(message);
         }
     }
 
-    /// Messages that wait to be sent.
+    /// The number of queued messages.
     pub fn queued(&self) -> usize {
         self.outbound.queued()
     }
 
-    /// Messages that left, or were given up, since the beginning.
+    /// The number of messages that were sent or dropped so far.
     pub fn departed(&self) -> u64 {
         self.outbound.departed()
     }
 
-    /// What it keeps in memory.
+    /// The bytes that the stream holds in memory.
     pub fn held(&self) -> usize {
         self.inbound.held() + self.outbound.held()
     }
 
-    /// How it ended, if it has. What arrived before is still to be taken.
+    /// The end of the stream, if it has ended. Messages received before can still be taken.
     pub fn end(&self) -> Option<&End> {
         self.end.as_ref()
     }
 
-    /// Whether the end is still to be told to the peer.
+    /// True if a reset frame has to be sent.
     pub fn owes_reset(&self) -> bool {
         self.reset_due
     }
 
-    /// Ends it once all that was queued has reached the peer.
+    /// Ends the stream after the peer has all queued messages.
     pub fn finish(&mut self, now: Instant, reason: &str) {
         let (at, base) = (now + self.times.closing, self.outbound.base());
         self.closing.get_or_insert(Closing { at, base, reason: reason.to_owned() });
     }
 
-    /// Ends it now. The peer is told.
+    /// Ends the stream at once with a reset frame.
     pub fn reset(&mut self, reason: impl Into<String>) {
         if self.end.is_none() {
             self.over(End { by_peer: false, reason: reason.into() });
@@ -181,12 +181,12 @@ impl Stream {
         self.outbound.clear();
     }
 
-    /// Takes a frame of this stream.
+    /// Handles a received frame of this stream.
     pub fn receive(&mut self, frame: RelayFrame, now: Instant) {
         if self.end.is_some() {
             return;
         }
-        self.heard = now;
+        self.last_received = now;
         let RelayFrame { ack, ack_bits, body, .. } = frame;
         let is_segment = matches!(&body, Body::Data(data) if data.segment_count > 1);
         let is_explicit = matches!(body, Body::Ack);
@@ -194,7 +194,7 @@ impl Stream {
         if is_explicit || is_segment || body == Body::Heartbeat || (ack, ack_bits) != (0, 0) {
             self.recognise(now);
         }
-        // Elsewhere 0 is also what a peer says that has nothing, or never says anything.
+        // In other frames, 0 also means that nothing was received, or that the peer does not acknowledge.
         if ack != 0 || is_explicit {
             self.outbound.acknowledge(ack, now);
         }
@@ -219,7 +219,7 @@ impl Stream {
         }
     }
 
-    /// The peer has shown something that released ones never do.
+    /// The peer sent something that released peers never do.
     fn recognise(&mut self, now: Instant) {
         if self.peer != Peer::Reliable {
             self.peer = Peer::Reliable;
@@ -228,24 +228,24 @@ impl Stream {
         }
     }
 
-    fn arrived(&mut self, arrival: Arrival, now: Instant) {
+    fn arrived(&mut self, arrival: FrameClass, now: Instant) {
         match arrival {
-            Arrival::Broken(why) => self.reset(why),
-            Arrival::Again => {
-                // Sent again, so it waits for an acknowledgement.
+            FrameClass::Broken(why) => self.reset(why),
+            FrameClass::Again => {
+                // Sent again to get an acknowledgement.
                 self.recognise(now);
                 self.ack.is_urgent = true;
             }
-            Arrival::Early => self.ack.is_urgent = true,
-            Arrival::InTurn => {
+            FrameClass::Early => self.ack.is_urgent = true,
+            FrameClass::InTurn => {
                 self.ack.frames += 1;
                 self.ack.at.get_or_insert(now + self.times.ack_after);
-                // An acknowledgement of frame 0 that rides on data looks like none.
+                // An acknowledgement of frame 0 in a data frame looks like none.
                 self.ack.is_urgent |= self.ack.frames >= ACK_FRAMES || self.acks_zero();
             }
         }
         self.gap_since = match self.inbound.has_gap() {
-            true => self.gap_since.filter(|_| arrival != Arrival::InTurn).or(Some(now)),
+            true => self.gap_since.filter(|_| arrival != FrameClass::InTurn).or(Some(now)),
             false => None,
         };
         let has_waited = now >= self.began + self.times.presume_after;
@@ -254,7 +254,7 @@ impl Stream {
         }
     }
 
-    /// Our own ends ask with a heartbeat; answering each with one would never end.
+    /// Answers a heartbeat with an acknowledgement: answering with a heartbeat would never end.
     fn answer_heartbeat(&mut self, was_known: bool) {
         match self.inbound.acknowledged() {
             Some(_) => self.ack.is_urgent = true,
@@ -268,7 +268,7 @@ impl Stream {
         self.outbound.forget();
     }
 
-    /// The next message that arrived.
+    /// Takes the next received message.
     pub fn message(&mut self, now: Instant) -> Option<Incoming> {
         let was_held_back = self.inbound.is_held_back(self.peer);
         let message = self.inbound.pop()?;
@@ -277,19 +277,19 @@ impl Stream {
                 Ok(()) => {}
                 Err(why) => self.reset(why),
             }
-            // The peer waits to hear that there is room.
+            // The peer waits for an acknowledgement to continue.
             self.ack.is_urgent |= !self.inbound.is_held_back(self.peer);
             self.ack.at.get_or_insert(now + self.times.ack_after);
         }
         Some(message)
     }
 
-    /// Whether a message is there to be taken.
+    /// True if a message is available.
     pub fn has_message(&self) -> bool {
         self.inbound.has_message()
     }
 
-    /// The next frame to send; nothing for now if there is none.
+    /// The next frame to send, if there is one.
     pub fn frame(&mut self, now: Instant) -> Option<RelayFrame> {
         self.look(now);
         if let Some(end) = &self.end {
@@ -317,7 +317,7 @@ impl Stream {
     }
 
     fn framed(&mut self, body: Body, now: Instant) -> RelayFrame {
-        self.spoke = now;
+        self.last_sent = now;
         let (ack, ack_bits) = self.inbound.acknowledged().unwrap_or_default();
         if ack != 0 || body == Body::Ack {
             self.ack = AckState::default();
@@ -325,7 +325,7 @@ impl Stream {
         RelayFrame { stream_id: self.id.clone(), ack, ack_bits, body }
     }
 
-    /// Whether an acknowledgement has to go by itself, even if there is something it could ride on.
+    /// True if an acknowledgement has to be sent in a frame of its own.
     fn wants_ack_alone(&self) -> bool {
         self.ack.is_urgent && self.peer != Peer::Plain && self.acks_zero()
     }
@@ -339,7 +339,7 @@ impl Stream {
         is_time && self.peer != Peer::Plain && self.inbound.acknowledged().is_some()
     }
 
-    /// Does what the clock asks for.
+    /// Handles expired timers.
     fn look(&mut self, now: Instant) {
         if self.end.is_some() {
             return;
@@ -349,10 +349,10 @@ impl Stream {
             Peer::Reliable => self.look_for_acks(now),
             Peer::Plain => {}
         }
-        // To a released peer it says nothing; one of ours that was taken for one answers.
-        self.probe |= now >= self.spoke + self.times.heartbeat;
+        // A released peer ignores it; this implementation answers, even if it was not recognised.
+        self.probe |= now >= self.last_sent + self.times.heartbeat;
         if self.gap_since.is_some_and(|since| now >= since + self.times.gap) {
-            self.reset(format!("frame {} never came", on_wire(self.inbound.next())));
+            self.reset(format!("frame {} was lost", on_wire(self.inbound.next())));
         }
         let base = self.outbound.base();
         if let Some(closing) = self.closing.as_mut().filter(|closing| closing.base != base) {
@@ -363,7 +363,7 @@ impl Stream {
         }
     }
 
-    /// Says once more what our ends say to each other, until it is answered or no answer is to be expected.
+    /// Repeats the heartbeat until the peer is recognised or presumed to be a released one.
     fn look_for_signs(&mut self, now: Instant) {
         if now >= self.began + self.times.recognise_within {
             self.take_for_plain();
@@ -376,19 +376,19 @@ impl Stream {
 
     fn look_for_acks(&mut self, now: Instant) {
         match self.outbound.look(now) {
-            Wanted::Nothing => {}
-            Wanted::Probe => self.probe = true,
-            Wanted::GiveUp => self.reset(format!(
+            TimerAction::Nothing => {}
+            TimerAction::Probe => self.probe = true,
+            TimerAction::GiveUp => self.reset(format!(
                 "frames up to {} were not acknowledged",
                 on_wire(self.outbound.next().saturating_sub(1))
             )),
         }
-        if now >= self.heard + self.times.silence {
-            self.reset("the other end is silent");
+        if now >= self.last_received + self.times.silence {
+            self.reset("the peer is silent");
         }
     }
 
-    /// When to ask for a frame again, even if nothing happens before.
+    /// The time of the next timer.
     pub fn next_due(&self) -> Option<Instant> {
         if self.end.is_some() {
             return None;
@@ -399,10 +399,10 @@ impl Stream {
         };
         let by_peer = match self.peer {
             Peer::Unknown | Peer::Presumed => [Some(self.began + self.times.recognise_within), self.probe_at],
-            Peer::Reliable => [self.outbound.next_due(), Some(self.heard + self.times.silence)],
+            Peer::Reliable => [self.outbound.next_due(), Some(self.last_received + self.times.silence)],
             Peer::Plain => [None; 2],
         };
-        let heartbeat = Some(self.spoke + self.times.heartbeat);
+        let heartbeat = Some(self.last_sent + self.times.heartbeat);
         let gap = self.gap_since.map(|since| since + self.times.gap);
         let closing = self.closing.as_ref().map(|closing| closing.at);
         by_peer.into_iter().chain([acks, gap, closing, heartbeat]).flatten().min()

@@ -1,4 +1,4 @@
-//! All streams of one link, without input or output: who a frame is for, whose turn it is to send, and the bounds of all.
+//! All streams of one link, without I/O: the stream of each frame, the order of sending, and the limits.
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::time::Instant;
@@ -9,23 +9,23 @@ use wire::exec_server::relay::{Body, RelayFrame};
 use super::{Limits, Peer, Role, Stream};
 use crate::Incoming;
 
-/// Streams that ended and are remembered, so that late frames do not open them again.
+/// Ended streams that are remembered, so that late frames do not open them again.
 const REMEMBERED: usize = 2_048;
-/// Resets that wait to be sent to streams that are none; past it they are dropped, and the next frame asks again.
+/// Queued resets for unknown streams; further ones are dropped, and the next frame of the stream causes another.
 const RESETS: usize = 256;
 
-/// A stream of this table.
+/// The key of a stream in this table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Key(u64);
 
-/// What a frame did.
+/// The effect of a received frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Event {
     /// It opened a stream.
     Opened(Key),
-    /// It belonged to a stream, which may have something to take now, or may be over.
-    Touched(Key),
-    /// It belonged to none.
+    /// It belonged to a stream, which may have a message or may have ended.
+    Updated(Key),
+    /// It belonged to no stream.
     Ignored,
 }
 
@@ -38,12 +38,12 @@ pub struct Streams {
     entries: HashMap<Key, Entry>,
     ready: VecDeque<Key>,
     timers: BTreeSet<(Instant, Key)>,
-    ended: HashMap<String, Ended>,
+    ended: HashMap<String, EndedStream>,
     ended_order: VecDeque<(Instant, String)>,
     resets: VecDeque<RelayFrame>,
     held: usize,
     next_key: u64,
-    /// Whose frame was the last one.
+    /// The stream of the last frame.
     sent_last: Option<Key>,
 }
 
@@ -56,17 +56,17 @@ struct Entry {
     held: usize,
 }
 
-/// A stream that is over.
+/// A stream that has ended.
 #[derive(Debug)]
-struct Ended {
+struct EndedStream {
     reason: String,
     by_peer: bool,
-    /// Released peers may open the same id again; ours never do, so what comes is late.
+    /// Peers without acknowledgements may open the same id again; with others, later frames are late.
     may_return: bool,
 }
 
 impl Streams {
-    /// No streams yet.
+    /// An empty table.
     pub fn new(role: Role, limits: Limits) -> Streams {
         Streams {
             role,
@@ -84,7 +84,7 @@ impl Streams {
         }
     }
 
-    /// Opens a stream.
+    /// Opens a stream with this id.
     pub fn open(&mut self, id: &str, now: Instant) -> Key {
         let key = Key(self.next_key);
         self.next_key += 1;
@@ -95,12 +95,12 @@ impl Streams {
         key
     }
 
-    /// Takes a frame.
+    /// Handles a received frame.
     pub fn receive(&mut self, frame: RelayFrame, now: Instant) -> Event {
         self.forget_ended(now);
         if let Some(key) = self.names.get(&frame.stream_id).copied() {
             self.deliver(key, frame, now);
-            return Event::Touched(key);
+            return Event::Updated(key);
         }
         if self.role == Role::Harness || matches!(frame.body, Body::Reset { .. }) || self.is_late(&frame) {
             return Event::Ignored;
@@ -119,10 +119,10 @@ impl Streams {
             entry.stream.receive(frame, now);
         }
         self.touch(key, now);
-        self.keep_within(now);
+        self.enforce_total(now);
     }
 
-    /// Whether a frame belongs to a stream that is over; its sender may not know.
+    /// True if a frame belongs to an ended stream.
     fn is_late(&mut self, frame: &RelayFrame) -> bool {
         let begins = match &frame.body {
             Body::Data(data) => data.seq == 0,
@@ -150,20 +150,20 @@ impl Streams {
         }
     }
 
-    /// Ends whoever holds most while all together hold too much.
-    fn keep_within(&mut self, now: Instant) {
+    /// Resets the largest stream while all together hold more than the limit.
+    fn enforce_total(&mut self, now: Instant) {
         while self.held > self.limits.total_bytes {
             let largest = self.entries.iter().max_by_key(|(_, entry)| entry.held);
             let Some(key) = largest.filter(|(_, entry)| entry.held > 0).map(|(key, _)| *key) else { return };
             if let Some(entry) = self.entries.get_mut(&key) {
-                entry.stream.reset("all streams together hold too much");
+                entry.stream.reset("the streams of this connection hold too many bytes");
                 while entry.stream.message(now).is_some() {}
             }
             self.touch(key, now);
         }
     }
 
-    /// The next frame to send: every stream has its turn.
+    /// The next frame to send; the streams take turns.
     pub fn frame(&mut self, now: Instant) -> Option<RelayFrame> {
         self.sent_last = None;
         if let Some(frame) = self.resets.pop_front() {
@@ -177,7 +177,7 @@ impl Streams {
                 Some(_) => self.ready.push_back(key),
                 None => entry.is_ready = false,
             }
-            self.settle(key, now);
+            self.update(key, now);
             if frame.is_some() {
                 self.sent_last = Some(key);
                 return frame;
@@ -186,12 +186,12 @@ impl Streams {
         None
     }
 
-    /// Whose frame [`Streams::frame`] gave last: there may be room for more messages now, or it may be over.
+    /// The stream of the last [`Streams::frame`]: it may have capacity again, or may have ended.
     pub fn sent_last(&self) -> Option<Key> {
         self.sent_last
     }
 
-    /// Gives a turn to every stream whose time has come.
+    /// Schedules every stream whose timer has expired.
     pub fn wake(&mut self, now: Instant) {
         while let Some((at, key)) = self.timers.first().copied().filter(|(at, _)| *at <= now) {
             self.timers.remove(&(at, key));
@@ -202,26 +202,26 @@ impl Streams {
         }
     }
 
-    /// Whether [`Streams::frame`] may have something.
+    /// True if [`Streams::frame`] may return a frame.
     pub fn may_send(&self) -> bool {
         !self.ready.is_empty() || !self.resets.is_empty()
     }
 
-    /// When to ask for a frame again, even if nothing happens before.
+    /// The time of the next timer.
     pub fn next_due(&self) -> Option<Instant> {
         self.timers.first().map(|(at, _)| *at)
     }
 
-    /// Queues a message.
+    /// Queues a message on a stream.
     pub fn send(&mut self, key: Key, message: Bytes, now: Instant) {
         if let Some(entry) = self.entries.get_mut(&key) {
             entry.stream.send(message);
         }
         self.touch(key, now);
-        self.keep_within(now);
+        self.enforce_total(now);
     }
 
-    /// The next message of a stream.
+    /// Takes the next received message of a stream.
     pub fn message(&mut self, key: Key, now: Instant) -> Option<Incoming> {
         let message = self.entries.get_mut(&key)?.stream.message(now);
         if message.is_some() {
@@ -230,7 +230,7 @@ impl Streams {
         message
     }
 
-    /// Ends a stream once all that was queued has reached the peer.
+    /// Ends a stream after the peer has acknowledged all queued messages.
     pub fn finish(&mut self, key: Key, now: Instant) {
         if let Some(entry) = self.entries.get_mut(&key) {
             entry.stream.finish(now, "closed");
@@ -238,7 +238,7 @@ impl Streams {
         self.touch(key, now);
     }
 
-    /// Ends a stream now.
+    /// Ends a stream at once.
     pub fn reset(&mut self, key: Key, reason: &str, now: Instant) {
         if let Some(entry) = self.entries.get_mut(&key) {
             entry.stream.reset(reason);
@@ -246,22 +246,22 @@ impl Streams {
         self.touch(key, now);
     }
 
-    /// A stream that is still here.
+    /// A stream of the table.
     pub fn get(&self, key: Key) -> Option<&Stream> {
         self.entries.get(&key).map(|entry| &entry.stream)
     }
 
-    /// All that are still here.
+    /// The keys of all streams.
     pub fn keys(&self) -> Vec<Key> {
         self.entries.keys().copied().collect()
     }
 
-    /// What all of them keep in memory.
+    /// The bytes that all streams hold in memory.
     pub fn held(&self) -> usize {
         self.held
     }
 
-    /// Takes a stream out, with what nobody took of it.
+    /// Removes a stream and its unread messages.
     pub fn remove(&mut self, key: Key) {
         if let Some(entry) = self.entries.remove(&key) {
             self.held -= entry.held;
@@ -280,11 +280,11 @@ impl Streams {
         {
             self.ready.push_back(key);
         }
-        self.settle(key, now);
+        self.update(key, now);
     }
 
-    /// Brings what the table knows of a stream up to date.
-    fn settle(&mut self, key: Key, now: Instant) {
+    /// Updates the table's totals, timer and id of a stream.
+    fn update(&mut self, key: Key, now: Instant) {
         let Some(entry) = self.entries.get_mut(&key) else { return };
         let held = entry.stream.held();
         self.held = self.held - entry.held + held;
@@ -304,7 +304,7 @@ impl Streams {
         {
             entry.is_named = false;
             let id = entry.stream.id().to_owned();
-            let ended = Ended {
+            let ended = EndedStream {
                 reason: end.reason.clone(),
                 by_peer: end.by_peer,
                 may_return: entry.stream.peer() != Peer::Reliable,

@@ -1,4 +1,4 @@
-//! One stream as a link: what its user sends and takes, and how the driver hears of it.
+//! One stream as a link: its two directions, and the notifications between its user and the driver.
 
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -8,71 +8,71 @@ use tokio::sync::{Notify, Semaphore, mpsc};
 use tokio_util::sync::CancellationToken;
 
 use super::Key;
-use crate::lanes::{Lanes, Largest, Outbound, lanes};
+use crate::lanes::{Lanes, MaxMessage, Outbound, lanes};
 use crate::{Incoming, Link, Receiver, Writing};
 
-/// Messages on their way to whoever uses a stream.
-const TAKEN: usize = 4;
+/// Received messages between the driver and the user of a stream.
+const INBOX: usize = 4;
 
-/// What a user of a stream asks the driver for.
+/// A request of a stream's user to the driver.
 #[derive(Debug)]
-pub(super) enum Asked {
-    /// Send this.
+pub(super) enum StreamCommand {
+    /// Send a message.
     Send(Key, Outbound),
-    /// Nothing more will be sent.
+    /// Close the stream after all queued messages.
     Finish(Key),
 }
 
-/// What the driver has of a stream's user.
+/// The driver's end of a stream's link.
 #[derive(Debug)]
 pub(super) struct Handle {
-    /// Nothing once nothing more will come.
+    /// `None` after the last message.
     pub(super) inbox: Option<mpsc::Sender<Incoming>>,
-    /// A place for each message that may wait to be sent.
-    pub(super) places: Arc<Semaphore>,
-    /// Set while the inbox is full: its user tells when it is not.
+    /// One permit for each message that may be queued.
+    pub(super) slots: Arc<Semaphore>,
+    /// Set while the inbox is full; its user reports when it is not.
     pub(super) is_full: Arc<AtomicBool>,
-    /// The longest message that its peer takes.
-    pub(super) largest: Largest,
-    /// The stream is over.
-    pub(super) gone: CancellationToken,
+    /// The limit on messages to the peer.
+    pub(super) max_message: MaxMessage,
+    /// Cancelled at the end of the stream.
+    pub(super) ended: CancellationToken,
 }
 
 impl Drop for Handle {
     /// Without its driver a stream is over, also when the driver's task was aborted.
     fn drop(&mut self) {
-        self.gone.cancel();
+        self.ended.cancel();
     }
 }
 
-/// Streams that want to be looked at. At most two entries each: one for its reader, one for its end.
+/// The streams that need the driver. At most two entries per stream: one for its reader, one for its end.
 #[derive(Debug, Default)]
-pub(super) struct Bells {
-    rung: Mutex<Vec<Ring>>,
+pub(super) struct ReadyList {
+    ready: Mutex<Vec<ReadyReason>>,
     notify: Notify,
 }
 
-/// Why a stream wants to be looked at.
+/// Why a stream needs the driver.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Ring {
-    /// There is room in its inbox, or nobody reads it any more.
-    Room(Key),
-    /// Its user gave it up.
+pub(super) enum ReadyReason {
+    /// Its inbox has capacity, or its receiver was dropped.
+    InboxFree(Key),
+    /// Its user dropped or aborted the writing half.
     Abandoned(Key),
 }
 
-impl Bells {
-    fn ring(&self, ring: Ring) {
-        self.rung.lock().unwrap_or_else(PoisonError::into_inner).push(ring);
+impl ReadyList {
+    fn push(&self, reason: ReadyReason) {
+        self.ready.lock().unwrap_or_else(PoisonError::into_inner).push(reason);
         self.notify.notify_one();
     }
 
-    /// Waits until somebody rings. Nothing is lost if this future is dropped.
-    pub(super) async fn rung(&self) -> Vec<Ring> {
+    /// Waits for entries and takes them. Nothing is lost if this future is dropped.
+    pub(super) async fn take(&self) -> Vec<ReadyReason> {
         loop {
-            let rung = std::mem::take(&mut *self.rung.lock().unwrap_or_else(PoisonError::into_inner));
-            if !rung.is_empty() {
-                return rung;
+            let ready = std::mem::take(&mut *self.ready.lock().unwrap_or_else(PoisonError::into_inner));
+            if !ready.is_empty() {
+                return ready;
             }
             self.notify.notified().await;
         }
@@ -84,104 +84,104 @@ pub(super) fn open(
     key: Key,
     queued: usize,
     limits: &crate::Limits,
-    asked: mpsc::Sender<Asked>,
-    bells: &Arc<Bells>,
+    commands: mpsc::Sender<StreamCommand>,
+    ready: &Arc<ReadyList>,
 ) -> (Link, Handle) {
     let (outgoing, ends) = lanes(limits);
-    let (inbox, taking) = mpsc::channel(TAKEN);
+    let (inbox, messages) = mpsc::channel(INBOX);
     let handle = Handle {
         inbox: Some(inbox),
-        places: Arc::new(Semaphore::new(queued.max(1))),
+        slots: Arc::new(Semaphore::new(queued.max(1))),
         is_full: Arc::default(),
-        largest: outgoing.knows_largest(),
-        gone: CancellationToken::new(),
+        max_message: outgoing.max_message(),
+        ended: CancellationToken::new(),
     };
-    let inbox = Inbox { key, taking, is_full: handle.is_full.clone(), bells: bells.clone() };
+    let inbox = StreamInbox { key, messages, is_full: handle.is_full.clone(), ready: ready.clone() };
     let source = futures_util::stream::unfold(inbox, async |mut inbox| Some((inbox.recv().await?, inbox)));
-    let pump = Pump {
+    let writer = StreamWriter {
         key,
-        asked,
-        places: handle.places.clone(),
-        gone: handle.gone.clone(),
-        leaving: Leaving { key, bells: Some(bells.clone()) },
+        commands,
+        slots: handle.slots.clone(),
+        ended: handle.ended.clone(),
+        abandon: AbandonGuard { key, ready: Some(ready.clone()) },
     };
-    let link = Link { incoming: Receiver::new(source), outgoing, writing: Writing::spawn(pump.run(ends)) };
+    let link = Link { incoming: Receiver::new(source), outgoing, writing: Writing::spawn(writer.run(ends)) };
     (link, handle)
 }
 
-/// Where the user of a stream takes messages from.
-struct Inbox {
+/// The receiving half of a stream.
+struct StreamInbox {
     key: Key,
-    taking: mpsc::Receiver<Incoming>,
+    messages: mpsc::Receiver<Incoming>,
     is_full: Arc<AtomicBool>,
-    bells: Arc<Bells>,
+    ready: Arc<ReadyList>,
 }
 
-impl Inbox {
+impl StreamInbox {
     async fn recv(&mut self) -> Option<Incoming> {
-        let incoming = self.taking.recv().await?;
+        let incoming = self.messages.recv().await?;
         if self.is_full.swap(false, Ordering::AcqRel) {
-            self.bells.ring(Ring::Room(self.key));
+            self.ready.push(ReadyReason::InboxFree(self.key));
         }
         Some(incoming)
     }
 }
 
-impl Drop for Inbox {
+impl Drop for StreamInbox {
     fn drop(&mut self) {
-        self.taking.close();
-        self.bells.ring(Ring::Room(self.key));
+        self.messages.close();
+        self.ready.push(ReadyReason::InboxFree(self.key));
     }
 }
 
-/// Carries what the user of a stream sends to the driver, as fast as the stream goes.
-struct Pump {
+/// The writing half of a stream: passes messages to the driver at the speed of the stream.
+struct StreamWriter {
     key: Key,
-    asked: mpsc::Sender<Asked>,
-    places: Arc<Semaphore>,
-    gone: CancellationToken,
-    leaving: Leaving,
+    commands: mpsc::Sender<StreamCommand>,
+    slots: Arc<Semaphore>,
+    ended: CancellationToken,
+    abandon: AbandonGuard,
 }
 
-impl Pump {
+impl StreamWriter {
     async fn run(mut self, mut lanes: Lanes) -> io::Result<()> {
-        let gone = self.gone.clone();
+        let ended = self.ended.clone();
         tokio::select! {
             biased;
-            () = gone.cancelled() => Err(io::ErrorKind::BrokenPipe.into()),
-            carried = self.carry(&mut lanes) => {
-                carried?;
-                self.leaving.bells = None;
-                // Written is what the other end has, or will never have.
-                gone.cancelled().await;
+            () = ended.cancelled() => Err(io::ErrorKind::BrokenPipe.into()),
+            passed = self.pass_on(&mut lanes) => {
+                passed?;
+                self.abandon.ready = None;
+                // A message counts as written when the peer has it, or the stream has ended.
+                ended.cancelled().await;
                 Ok(())
             }
         }
     }
 
-    async fn carry(&mut self, lanes: &mut Lanes) -> io::Result<()> {
+    async fn pass_on(&mut self, lanes: &mut Lanes) -> io::Result<()> {
         let broken = || io::Error::from(io::ErrorKind::BrokenPipe);
         while let Some(outbound) = lanes.recv().await {
             if !outbound.bytes.is_empty() {
-                // The driver gives it back when the message has left.
-                self.places.acquire().await.map_err(|_| broken())?.forget();
+                // The driver releases it when the message has left.
+                self.slots.acquire().await.map_err(|_| broken())?.forget();
             }
-            self.asked.send(Asked::Send(self.key, outbound)).await.map_err(|_| broken())?;
+            self.commands.send(StreamCommand::Send(self.key, outbound)).await.map_err(|_| broken())?;
         }
-        self.asked.send(Asked::Finish(self.key)).await.map_err(|_| broken())
+        self.commands.send(StreamCommand::Finish(self.key)).await.map_err(|_| broken())
     }
 }
 
-/// Tells the driver when a stream's writing is given up.
-struct Leaving {
+/// Reports to the driver when the writing half is dropped early.
+struct AbandonGuard {
     key: Key,
-    bells: Option<Arc<Bells>>,
+    ready: Option<Arc<ReadyList>>,
 }
 
-impl Drop for Leaving {
+impl Drop for AbandonGuard {
     fn drop(&mut self) {
-        if let Some(bells) = &self.bells {
-            bells.ring(Ring::Abandoned(self.key));
+        if let Some(ready) = &self.ready {
+            ready.push(ReadyReason::Abandoned(self.key));
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The requests that run: how many there are, and how to withdraw one.
+//! The running requests: their number, and the cancellation of one.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -8,7 +8,7 @@ use wire::jsonrpc::Id;
 
 use super::requests::RpcLimits;
 
-/// Every request of one peer that runs. Cheap to clone; a peer that comes on many connections shares one.
+/// The running requests of one peer. Cheap to clone; several connections of one peer share it.
 #[derive(Debug, Clone, Default)]
 pub struct InFlight {
     state: Arc<Mutex<State>>,
@@ -22,7 +22,7 @@ struct State {
     by_id: HashMap<Id, (u64, CancellationToken)>,
 }
 
-/// The place of one running request; dropping it gives the place free.
+/// The slot of one running request, released when dropped.
 #[derive(Debug)]
 pub(super) struct Slot {
     all: InFlight,
@@ -31,7 +31,7 @@ pub(super) struct Slot {
     bytes: usize,
 }
 
-/// What there is too much of.
+/// The limit that is exceeded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Crowded {
     Requests,
@@ -39,8 +39,7 @@ pub(super) enum Crowded {
 }
 
 impl InFlight {
-    /// Takes a place for a request of so many `bytes`, unless all that `limits` gives are taken. The first one is
-    /// always let in, however large.
+    /// A slot for a request of `bytes`, unless `limits` is exceeded. The first request is always accepted.
     pub(super) fn enter(
         &self,
         (id, bytes): (Option<&Id>, usize),
@@ -59,33 +58,33 @@ impl InFlight {
             state.next += 1;
             let number = state.next;
             if let Some(id) = id {
-                // A client that uses an id twice at once can only withdraw the later request.
+                // With the same id twice, only the later request can be cancelled.
                 state.by_id.insert(id.clone(), (number, cancel.clone()));
             }
             Ok(Slot { all: self.clone(), id: id.cloned(), number, bytes })
         })
     }
 
-    /// Withdraws a request; false when none is called so.
+    /// Cancels a request; false if there is none with this id.
     pub(super) fn cancel(&self, id: &Id) -> bool {
         let token = self.with(|state| state.by_id.get(id).map(|(_, token)| token.clone()));
         token.map(|token| token.cancel()).is_some()
     }
 
-    /// Withdraws every request that can be named.
+    /// Cancels every request with an id.
     pub(super) fn cancel_all(&self) {
         let tokens: Vec<_> =
             self.with(|state| state.by_id.values().map(|(_, token)| token.clone()).collect());
         tokens.iter().for_each(CancellationToken::cancel);
     }
 
-    /// How many run.
+    /// The number of running requests.
     pub fn running(&self) -> usize {
         self.with(|state| state.running)
     }
 
     fn with<T>(&self, act: impl FnOnce(&mut State) -> T) -> T {
-        // Nothing in here can panic half way, so a poisoned state is still whole.
+        // No operation panics half way, so a poisoned state is still consistent.
         act(&mut self.state.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }

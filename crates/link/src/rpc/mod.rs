@@ -1,4 +1,4 @@
-//! The server side of JSON-RPC over a link: requests out of messages, and answers that cannot go wrong.
+//! The server side of JSON-RPC over a link: requests from messages, and replies that are sent exactly once.
 //!
 //! ```
 //! # async fn serve(link: link::Link) {

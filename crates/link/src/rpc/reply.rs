@@ -1,4 +1,4 @@
-//! Reply: the one answer to a request.
+//! The reply to a request.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -7,11 +7,12 @@ use serde::Serialize;
 use wire::jsonrpc::{self, Id, RpcError};
 
 use super::in_flight::Slot;
-use crate::lanes::Refused;
+use crate::lanes::TryRespondError;
+use crate::task::OwnedTask;
 use crate::{Closed, Outgoing};
 
-/// Answers one request, once. A reply that is dropped answers with an internal error, so that no caller waits for
-/// ever; a reply to a notification says nothing.
+/// Answers one request exactly once. A dropped reply answers with an internal error, so that no caller waits forever; a
+/// reply to a notification sends nothing.
 #[derive(Debug)]
 pub struct Reply {
     to: To,
@@ -28,7 +29,7 @@ enum To {
         batch: Arc<Batch>,
         place: usize,
     },
-    /// The answer is made and waits for room in the lane.
+    /// The response is encoded and waits for capacity in the lane.
     Due(Bytes),
 }
 
@@ -51,38 +52,38 @@ impl Reply {
         Reply { to: To::Batch { id, batch, place }, outgoing, _slot: slot }
     }
 
-    /// Whether anybody waits for the answer.
+    /// True if the caller expects a response.
     pub fn is_wanted(&self) -> bool {
         !matches!(self.to, To::Nobody)
     }
 
-    /// Answers. An answer that nobody can read any more is dropped: the reading side learns that the link is gone.
+    /// Sends the response. If the link has ended, it is dropped; the reading side reports the end.
     pub async fn send<T: Serialize>(self, answer: Result<T, RpcError>) {
         self.deliver(answer, Wait::Queued).await.ok();
     }
 
-    /// Answers, and waits until the kernel has the answer. In a batch it only waits for its turn.
+    /// Sends the response and waits until the kernel has it. In a batch it does not wait for the others.
     pub async fn send_written<T: Serialize>(self, answer: Result<T, RpcError>) -> Result<(), Closed> {
         self.deliver(answer, Wait::Written).await
     }
 
-    /// Answers with a result.
+    /// Responds with a result.
     pub async fn ok(self, result: impl Serialize) {
         self.send(Ok(result)).await;
     }
 
-    /// Answers with an error.
+    /// Responds with an error.
     pub async fn error(self, error: RpcError) {
         self.send(Err::<(), _>(error)).await;
     }
 
-    /// Answers with text that is a whole response already, for results too large to be encoded twice. The text must
-    /// carry the id that [`Reply::id`] gives.
+    /// Responds with an encoded response, for results too large to be encoded twice. It must contain the id of
+    /// [`Reply::id`].
     pub async fn raw(mut self, response: Vec<u8>) {
         self.forward(response, Wait::Queued).await.ok();
     }
 
-    /// The id to answer to, if an answer is wanted.
+    /// The id of the request, if a response is expected.
     pub fn id(&self) -> Option<&Id> {
         match &self.to {
             To::Nobody | To::Due(_) => None,
@@ -90,7 +91,7 @@ impl Reply {
         }
     }
 
-    /// The line that answers, to be sent by whoever asked for it; nothing while a batch waits for others.
+    /// The encoded response, for the caller to send; `None` while a batch waits for others.
     pub(super) fn into_line<T: Serialize>(mut self, answer: Result<T, RpcError>) -> Option<Bytes> {
         let response = encode(self.id()?, answer);
         let line = self.to.line(response);
@@ -109,7 +110,7 @@ impl Reply {
             self.to = To::Nobody;
             return Ok(());
         };
-        // From here on the answer exists: if this future is dropped while the lane is full, it is still sent.
+        // If this future is dropped from here on, the response is still sent.
         self.to = To::Due(line.clone());
         match wait {
             Wait::Queued => {
@@ -126,7 +127,7 @@ impl Reply {
     }
 }
 
-/// How far an answer must have come before its sender goes on.
+/// When a sender continues.
 #[derive(Debug, Clone, Copy)]
 enum Wait {
     Queued,
@@ -154,7 +155,7 @@ impl Drop for Reply {
 }
 
 impl To {
-    /// The line to send for this answer; nothing while a batch waits for others.
+    /// The line to send; `None` while a batch waits for others.
     fn line(&self, response: Vec<u8>) -> Option<Bytes> {
         match self {
             To::Nobody | To::Due(_) => None,
@@ -164,16 +165,16 @@ impl To {
     }
 }
 
-/// Dropping cannot wait. A full lane is waited for by a task that lives as long as the link.
+/// Sends from a `Drop`, which cannot wait: if the lane is full, on a task that ends with the link at the latest.
 fn send_from_drop(outgoing: &Outgoing, line: Bytes) {
-    let Err(Refused::Full(line)) = outgoing.try_respond(line) else { return };
+    let Err(TryRespondError::Full(line)) = outgoing.try_respond(line) else { return };
     let outgoing = outgoing.clone();
-    if let Ok(runtime) = tokio::runtime::Handle::try_current() {
-        runtime.spawn(async move { outgoing.respond(line).await });
+    if tokio::runtime::Handle::try_current().is_ok() {
+        OwnedTask::spawn(async move { outgoing.respond(line).await }).detach();
     }
 }
 
-/// The answers of one batch, in the order of its calls.
+/// The responses of one batch, in the order of its calls.
 #[derive(Debug)]
 pub(super) struct Batch {
     state: Mutex<BatchState>,
@@ -186,12 +187,12 @@ struct BatchState {
 }
 
 impl Batch {
-    /// A batch that waits for `wanted` answers.
+    /// A batch of `wanted` responses.
     pub(super) fn new(wanted: usize) -> Batch {
         Batch { state: Mutex::new(BatchState { answers: vec![None; wanted], missing: wanted }) }
     }
 
-    /// Puts an answer in its place; with the last one the line is whole.
+    /// Stores a response; returns the whole line with the last one.
     pub(super) fn put(&self, place: usize, answer: Vec<u8>) -> Option<Bytes> {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let free = state.answers.get_mut(place).filter(|free| free.is_none())?;

@@ -1,4 +1,4 @@
-//! Requests: parses what arrives, answers what is no request, and hands over the rest one by one.
+//! Requests: parses messages, answers invalid ones, and returns the requests one by one.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -15,14 +15,14 @@ use super::in_flight::Crowded;
 use super::reply::{Batch, Reply};
 use crate::{Incoming, Outgoing, Receiver};
 
-/// The bounds of one connection.
+/// The limits of one connection.
 #[derive(Debug, Clone)]
 pub struct RpcLimits {
-    /// Requests that may run at the same time; one more is answered `-32008` at once.
+    /// Running requests; a further one is answered with `-32008`.
     pub in_flight: usize,
-    /// Bytes of params that running requests may have together; one more is answered `-32008` at once.
+    /// Bytes of the params of running requests; a further one is answered with `-32008`.
     pub in_flight_bytes: usize,
-    /// The longest line, to be told to a client that passed it. The link enforces it.
+    /// The limit on a line, for the error message; the link enforces it.
     pub line_bytes: usize,
 }
 
@@ -36,27 +36,27 @@ impl Default for RpcLimits {
     }
 }
 
-/// One thing the peer wants done.
+/// One request of the peer.
 #[derive(Debug)]
 pub struct Request {
-    /// What is to be done.
+    /// The method name.
     pub method: String,
-    /// With what.
+    /// The parameters.
     pub params: Params,
-    /// Where the answer goes.
+    /// The reply to send.
     pub reply: Reply,
-    /// Cancelled when the caller withdraws the request; then answer [`RpcError::cancelled`].
+    /// Cancelled by `$/cancel`; then reply with [`RpcError::cancelled`].
     pub cancel: CancellationToken,
 }
 
-/// The params of a request: the text that arrived, shared and not copied.
+/// The params of a request: the received text, shared without a copy.
 #[derive(Debug, Clone, Default)]
 pub struct Params(Option<Bytes>);
 
 impl Params {
-    /// The text, if there was any.
+    /// The JSON text, if there is any.
     pub fn text(&self) -> Option<&str> {
-        // It was part of a line that has been checked; checking again is cheaper than copying.
+        // Part of a line that is valid UTF-8; checking again is cheaper than a copy.
         std::str::from_utf8(self.0.as_deref()?).ok()
     }
 
@@ -65,18 +65,18 @@ impl Params {
         decode_params_text(self.text())
     }
 
-    /// Bytes of text.
+    /// The length of the text in bytes.
     pub fn len(&self) -> usize {
         self.0.as_ref().map_or(0, Bytes::len)
     }
 
-    /// Whether there were none.
+    /// True if there are no params.
     pub fn is_empty(&self) -> bool {
         self.0.is_none()
     }
 }
 
-/// The requests of one connection.
+/// The stream of requests of one connection.
 #[derive(Debug)]
 pub struct Requests {
     incoming: Receiver,
@@ -84,12 +84,12 @@ pub struct Requests {
     limits: RpcLimits,
     in_flight: InFlight,
     ready: VecDeque<Request>,
-    /// Answers that are due before anything else is read.
+    /// Responses to send before the next read.
     due: VecDeque<Bytes>,
 }
 
 impl Requests {
-    /// Reads from `incoming` and answers to `outgoing`.
+    /// Reads from `incoming` and replies to `outgoing`.
     pub fn new(incoming: Receiver, outgoing: Outgoing, limits: RpcLimits) -> Requests {
         Requests {
             incoming,
@@ -101,8 +101,8 @@ impl Requests {
         }
     }
 
-    /// As [`Requests::new`], for a peer whose requests come on several connections: they are counted together, and one
-    /// may withdraw another.
+    /// Like [`Requests::new`] for a peer with several connections: its requests are counted together, and one connection
+    /// can cancel requests of another.
     pub fn together(
         in_flight: InFlight,
         incoming: Receiver,
@@ -112,17 +112,17 @@ impl Requests {
         Requests { in_flight, ..Requests::new(incoming, outgoing, limits) }
     }
 
-    /// Withdraws everything that runs: nobody is there any more who could read the answers.
+    /// Cancels all running requests, when no connection is left to reply on.
     pub fn withdraw_all(&self) {
         self.in_flight.cancel_all();
     }
 
-    /// The next request; nothing when the peer is done. `$/cancel`, faults and requests over the limit are dealt
-    /// with here. Nothing is lost if this future is dropped.
+    /// The next request; `None` at the end. Handles `$/cancel`, invalid messages and requests over the limit. Nothing is
+    /// lost if this future is dropped.
     pub async fn next(&mut self) -> Option<Request> {
         loop {
             while let Some(line) = self.due.front() {
-                // The answer is taken off only when it was sent, so that a dropped future does not lose it.
+                // Removed only after it is sent, so that a dropped future does not lose it.
                 self.outgoing.respond(line.clone()).await.ok();
                 self.due.pop_front();
             }
@@ -134,7 +134,7 @@ impl Requests {
         }
     }
 
-    /// How many requests run.
+    /// The number of running requests.
     pub fn in_flight(&self) -> usize {
         self.in_flight.running()
     }
@@ -156,7 +156,7 @@ impl Requests {
                 self.admit(&line, call, wanted);
             }
             Ok(Message::Single(Item::Response(response))) => {
-                // We ask nothing of clients yet; a peer that does hands these to its own pending table.
+                // The server sends no requests, so it expects no responses.
                 tracing::debug!(id = ?response.id, "an answer to nothing that was asked");
             }
             Ok(Message::Batch(items)) => self.take_batch(&line, items),
@@ -192,7 +192,7 @@ impl Requests {
         }
     }
 
-    /// Makes a request of a call, unless too many run.
+    /// Converts a call to a request, unless too many are running.
     fn admit<F>(&mut self, line: &Bytes, call: Call<'_>, reply: Option<F>)
     where
         F: FnOnce(Outgoing, Option<super::in_flight::Slot>) -> Reply,
@@ -233,7 +233,7 @@ impl Requests {
     }
 }
 
-/// The id that `$/cancel` names.
+/// The request id in the params of `$/cancel`.
 fn withdrawn(params: &Params) -> Result<Id, RpcError> {
     let cancel: wire::rexd::v1::Cancel = params.decode()?;
     Id::from_json(cancel.id.get())

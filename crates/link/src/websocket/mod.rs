@@ -1,13 +1,13 @@
 //! A WebSocket as a link: one message per frame, after the handshake, over any byte stream.
 //!
-//! [`link`] carries JSON, [`binary`] any bytes. Reading JSON: text and binary frames are taken alike; a binary message that is a zstd frame is unpacked; a message over
-//! the limit is skipped without being kept and reported, and the next one arrives as usual. Writing: responses first,
-//! everything that is ready in one vectored write, without copies. A peer that gives no sign of life, or takes nothing
-//! of what is written, is cut off after [`Settings::deadline`]. While nobody reads the link, its peer is not taken for
-//! dead: what it says lies unread.
+//! [`link`] carries JSON, [`binary`] any bytes. Reading JSON: text and binary frames are equivalent; a binary message that
+//! is a zstd frame is decompressed; a message over the limit is skipped and reported, and the next one arrives as usual.
+//! Writing: responses first, all queued messages in one vectored write, without copies. A peer that is silent or reads
+//! nothing for [`Settings::deadline`] is disconnected. On a link that is not read, the peer's data stays unread, and its
+//! silence does not count.
 //!
-//! Frame headers are `tungstenite`'s. Its streams are not used: they copy every message, and end the connection at one
-//! that is too long.
+//! Frame headers are those of `tungstenite`. Its streams are not used: they copy every message, and end the connection at
+//! one over the limit.
 
 mod reading;
 mod shared;
@@ -29,18 +29,19 @@ pub use shared::Closer;
 /// Which end of the connection this is: a client masks what it sends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Role {
-    /// The end that was connected to.
+    /// The accepting end.
     Server,
-    /// The end that connected.
+    /// The connecting end.
     Client,
 }
 
 /// How a connection is kept alive and ended.
 #[derive(Debug, Clone)]
 pub struct Settings {
-    /// A ping goes out when nothing was heard for so long.
+    /// A ping is sent when nothing was received for this long.
     pub ping_every: Duration,
-    /// The connection is cut when somebody listened and nothing was heard for so long, or when a write makes no progress for so long.
+    /// The connection is cut when the link was read and nothing was received for this long, or when a write makes no
+    /// progress for this long.
     pub deadline: Duration,
 }
 
@@ -51,48 +52,48 @@ impl Default for Settings {
 }
 
 impl Settings {
-    /// What the ends of a relay do: a ping every 30 s, and 60 s for its answer.
+    /// The settings of a relay: a ping every 30 s, and 60 s for its pong.
     pub fn relay() -> Settings {
         Settings { ping_every: Duration::from_secs(30), deadline: Duration::from_secs(90) }
     }
 }
 
-/// Why a connection ends, as the peer is told.
+/// A close frame: why a connection ends.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Close {
-    /// The code of RFC 6455, 7.4.
+    /// The code of RFC 6455, section 7.4.
     pub code: u16,
-    /// For people.
+    /// A text for people.
     pub reason: String,
 }
 
 impl Close {
-    /// Everything was said.
+    /// The connection has served its purpose.
     pub const NORMAL: u16 = 1000;
-    /// The server ends.
+    /// The server stops.
     pub const GOING_AWAY: u16 = 1001;
-    /// The peer does not speak the protocol.
+    /// The peer violated the protocol.
     pub const PROTOCOL: u16 = 1002;
-    /// The peer may not be here, or no longer.
+    /// The peer's access is rejected or revoked.
     pub const REVOKED: u16 = 1008;
 
-    /// A code and its reason.
+    /// A close frame with this code and reason.
     pub fn new(code: u16, reason: impl Into<String>) -> Close {
         Close { code, reason: reason.into() }
     }
 }
 
-/// What the messages of a connection are.
+/// The content of a connection's messages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Content {
-    /// JSON, perhaps compressed: text and binary frames are taken alike, blank messages are nothing.
+    /// JSON, possibly compressed: text and binary frames are equivalent, blank messages are ignored.
     Json,
-    /// Any bytes: only binary frames count.
+    /// Any bytes: text frames are ignored.
     Binary,
 }
 
-/// A link over `stream`, whose handshake is done; `read_already` is what came behind it. Must be called within a tokio
-/// runtime. The [`Closer`] gives the reason for the end.
+/// A link over `stream` after its handshake; `read_already` are the bytes that arrived behind it. Must be called within a
+/// tokio runtime.
 pub fn link<S>(
     stream: S,
     read_already: Bytes,
@@ -106,7 +107,7 @@ where
     carry(stream, read_already, (role, Content::Json), settings, limits)
 }
 
-/// The same, whose messages are any bytes: each goes out as one binary frame, and text frames are skipped.
+/// Like [`link`] with messages of any bytes: each is sent as one binary frame, and text frames are ignored.
 pub fn binary<S>(
     stream: S,
     read_already: Bytes,
@@ -141,11 +142,11 @@ where
     let frames = Frames::new(input, read_already, (role, content), limits.line_bytes, shared.clone());
     let framing = Framer { role, content, compression: compression.clone() };
     let writer = Writer::new(output, framing, settings.clone(), shared.clone());
-    let spent = frames.spent();
+    let input = frames.returned_input();
     let outgoing = match content {
         Content::Json => outgoing.with_compression(compression),
         Content::Binary => outgoing,
     };
-    let writing = Writing::spawn(writer.run(ends, spent));
+    let writing = Writing::spawn(writer.run(ends, input));
     (Link { incoming: Receiver::new(frames), outgoing, writing }, Closer::new(shared))
 }

@@ -1,4 +1,4 @@
-//! The reading side of a WebSocket: messages out of frames.
+//! The reading side of a WebSocket: messages from frames.
 
 use std::io::{self, Cursor};
 use std::pin::Pin;
@@ -17,22 +17,22 @@ use crate::Incoming;
 use crate::intake::{Intake, is_blank};
 use crate::packing::{is_packed, unpack};
 
-/// The longest payload of a control frame.
-const MOST_CONTROL: u64 = 125;
+/// The limit on the payload of a control frame.
+const MAX_CONTROL: u64 = 125;
 
-/// Where the input is left when no more messages are read from it.
-pub(super) type Spent<R> = Arc<Mutex<Option<R>>>;
+/// Holds the input after the last message, for the closing handshake.
+pub(super) type ReturnedInput<R> = Arc<Mutex<Option<R>>>;
 
 /// Messages from a byte stream that carries frames.
 pub(super) struct Frames<R> {
     input: Option<R>,
-    spent: Spent<R>,
+    returned: ReturnedInput<R>,
     intake: Intake,
     role: Role,
     content: Content,
     line_bytes: usize,
     shared: Arc<Shared>,
-    /// The frame whose payload comes next.
+    /// The frame whose payload is read next.
     frame: Option<Frame>,
     message: Assembly,
 }
@@ -42,24 +42,24 @@ struct Frame {
     left: u64,
 }
 
-/// The message that frames are adding to.
+/// The message that is assembled from frames.
 #[derive(Default)]
 struct Assembly {
     has_begun: bool,
     is_binary: bool,
     parts: BytesMut,
-    /// All payloads so far, kept or not.
+    /// The length of all payloads so far, also of skipped ones.
     bytes: u64,
 }
 
-/// What a step through the buffer came to.
+/// The result of one parsing step.
 enum Step {
     /// More bytes are needed.
-    Starved,
-    /// There may be more in the buffer.
+    NeedsInput,
+    /// The buffer may contain more.
     Again,
     Message(Incoming),
-    /// The peer is done, or made a mistake.
+    /// The peer closed, or violated the protocol.
     End(Close),
 }
 
@@ -73,7 +73,7 @@ impl<R: AsyncRead + Unpin> Frames<R> {
     ) -> Frames<R> {
         Frames {
             input: Some(input),
-            spent: Arc::default(),
+            returned: Arc::default(),
             intake: Intake::new(read_already),
             role,
             content,
@@ -84,8 +84,8 @@ impl<R: AsyncRead + Unpin> Frames<R> {
         }
     }
 
-    pub(super) fn spent(&self) -> Spent<R> {
-        self.spent.clone()
+    pub(super) fn returned_input(&self) -> ReturnedInput<R> {
+        self.returned.clone()
     }
 
     fn step(&mut self) -> Step {
@@ -100,13 +100,13 @@ impl<R: AsyncRead + Unpin> Frames<R> {
         let mut cursor = Cursor::new(&self.intake.buffer[..]);
         let (header, left) = match FrameHeader::parse(&mut cursor) {
             Ok(Some(found)) => found,
-            Ok(None) => return Step::Starved,
-            Err(error) => return mistake(error.to_string()),
+            Ok(None) => return Step::NeedsInput,
+            Err(error) => return violation(error.to_string()),
         };
         let used = usize::try_from(cursor.position()).unwrap_or(usize::MAX);
         self.intake.buffer.advance(used.min(self.intake.buffer.len()));
         if let Err(reason) = self.check(&header, left) {
-            return mistake(reason);
+            return violation(reason);
         }
         if let OpCode::Data(kind) = header.opcode {
             self.message.bytes = self.message.bytes.saturating_add(left);
@@ -121,18 +121,18 @@ impl<R: AsyncRead + Unpin> Frames<R> {
 
     fn check(&self, header: &FrameHeader, length: u64) -> Result<(), &'static str> {
         if header.rsv1 || header.rsv2 || header.rsv3 {
-            return Err("a reserved bit is set");
+            return Err("reserved bit set");
         }
         if header.mask.is_some() != (self.role == Role::Server) {
-            return Err("clients mask what they send, and servers do not");
+            return Err("frames of clients must be masked, and frames of servers must not");
         }
         match header.opcode {
-            OpCode::Control(_) if !header.is_final || length > MOST_CONTROL => {
-                Err("a control frame is whole and short")
+            OpCode::Control(_) if !header.is_final || length > MAX_CONTROL => {
+                Err("fragmented or oversized control frame")
             }
-            OpCode::Data(Data::Continue) if !self.message.has_begun => Err("nothing is to be continued"),
+            OpCode::Data(Data::Continue) if !self.message.has_begun => Err("continuation without a message"),
             OpCode::Data(Data::Text | Data::Binary) if self.message.has_begun => {
-                Err("the last message has not ended")
+                Err("new message before the end of the last one")
             }
             _ => Ok(()),
         }
@@ -141,17 +141,17 @@ impl<R: AsyncRead + Unpin> Frames<R> {
     fn take_control(&mut self, frame: Frame, control: Control) -> Step {
         let Some(payload) = self.payload(&frame) else {
             self.frame = Some(frame);
-            return Step::Starved;
+            return Step::NeedsInput;
         };
         match control {
-            // Copied, so that a few bytes that wait do not keep a large buffer.
-            Control::Ping => self.shared.ask_pong(Bytes::copy_from_slice(&payload)),
+            // Copied, so that a few queued bytes do not keep a large buffer.
+            Control::Ping => self.shared.request_pong(Bytes::copy_from_slice(&payload)),
             Control::Close => {
                 if let Some((code, reason)) = payload.split_first_chunk::<2>() {
                     let reason = String::from_utf8_lossy(reason);
-                    self.shared.hear_farewell(Close::new(u16::from_be_bytes(*code), reason));
+                    self.shared.set_peer_close(Close::new(u16::from_be_bytes(*code), reason));
                 }
-                return Step::End(farewell(&payload));
+                return Step::End(close_reply(&payload));
             }
             Control::Pong | Control::Reserved(_) => {}
         }
@@ -166,7 +166,7 @@ impl<R: AsyncRead + Unpin> Frames<R> {
             frame.left -= here;
             if frame.left > 0 {
                 self.frame = Some(frame);
-                return Step::Starved;
+                return Step::NeedsInput;
             }
             return self.end_frame(&frame.header, BytesMut::new());
         }
@@ -174,12 +174,12 @@ impl<R: AsyncRead + Unpin> Frames<R> {
             Some(payload) => self.end_frame(&frame.header, payload),
             None => {
                 self.frame = Some(frame);
-                Step::Starved
+                Step::NeedsInput
             }
         }
     }
 
-    /// The payload of a frame, if all of it is there.
+    /// The payload of a frame, if all of it is in the buffer.
     fn payload(&mut self, frame: &Frame) -> Option<BytesMut> {
         let length = usize::try_from(frame.left).ok().filter(|length| *length <= self.intake.buffer.len())?;
         let mut payload = self.intake.buffer.split_to(length);
@@ -204,7 +204,7 @@ impl<R: AsyncRead + Unpin> Frames<R> {
             false => whole.extend_from_slice(&payload),
         }
         if self.content == Content::Binary {
-            // A text frame is a mistake of the peer that costs it only this message.
+            // Text frames of a binary connection are ignored.
             return match message.is_binary && !whole.is_empty() {
                 true => Step::Message(Incoming::Message(self.intake.message(whole))),
                 false => Step::Again,
@@ -223,25 +223,25 @@ impl<R: AsyncRead + Unpin> Frames<R> {
         Step::Message(match unpack(packed, self.line_bytes) {
             Ok(Some(message)) => Incoming::Message(message),
             Ok(None) => Incoming::TooLong { bytes: self.line_bytes as u64 + 1 },
-            // Whatever it is, it is no message; whoever parses it says so.
+            // The parser reports the invalid message.
             Err(error) => {
-                tracing::debug!(%error, "a compressed message cannot be unpacked");
+                tracing::debug!(%error, "decompressing a message failed");
                 Incoming::Message(packed.clone().freeze())
             }
         })
     }
 
     fn end(&mut self, close: Option<Close>) {
-        self.give_back();
-        self.shared.ask_end(close);
+        self.return_input();
+        self.shared.request_end(close);
     }
 }
 
 impl<R> Frames<R> {
-    /// Leaves the input to whoever ends the connection.
-    fn give_back(&mut self) {
+    /// Returns the input for the closing handshake.
+    fn return_input(&mut self) {
         if let Some(input) = self.input.take() {
-            *self.spent.lock().unwrap_or_else(PoisonError::into_inner) = Some(input);
+            *self.returned.lock().unwrap_or_else(PoisonError::into_inner) = Some(input);
             self.shared.stop_reading();
         }
     }
@@ -249,7 +249,7 @@ impl<R> Frames<R> {
 
 impl<R> Drop for Frames<R> {
     fn drop(&mut self) {
-        self.give_back();
+        self.return_input();
     }
 }
 
@@ -269,16 +269,16 @@ impl<R: AsyncRead + Unpin> Stream for Frames<R> {
                     this.end(Some(close));
                     return Poll::Ready(None);
                 }
-                Step::Starved => {}
+                Step::NeedsInput => {}
             }
             let Some(input) = this.input.as_mut() else { return Poll::Ready(None) };
             let Poll::Ready(filled) = this.intake.poll_fill(cx, input) else {
-                this.shared.starve(cx.waker());
+                this.shared.reader_waits(cx.waker());
                 return Poll::Pending;
             };
             match filled {
                 Ok(0) => this.end(None),
-                Ok(_) => this.shared.hear(),
+                Ok(_) => this.shared.record_activity(),
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) => {
                     tracing::debug!(%error, "reading from the peer failed");
@@ -289,26 +289,26 @@ impl<R: AsyncRead + Unpin> Stream for Frames<R> {
     }
 }
 
-/// What to answer to a farewell: the same, if it makes sense.
-fn farewell(payload: &[u8]) -> Close {
+/// The reply to a close frame: the same code, if it is valid.
+fn close_reply(payload: &[u8]) -> Close {
     let Some((code, reason)) = payload.split_first_chunk::<2>() else {
         return match payload {
             [] => Close::new(Close::NORMAL, ""),
-            _ => Close::new(Close::PROTOCOL, "a close frame has a whole code"),
+            _ => Close::new(Close::PROTOCOL, "close frame with an incomplete code"),
         };
     };
     let code = CloseCode::from(u16::from_be_bytes(*code));
     match code.is_allowed() && std::str::from_utf8(reason).is_ok() {
         true => Close::new(code.into(), ""),
-        false => Close::new(Close::PROTOCOL, "a close frame has a known code and a reason in UTF-8"),
+        false => Close::new(Close::PROTOCOL, "close frame with an invalid code or reason"),
     }
 }
 
-fn mistake(reason: impl Into<String>) -> Step {
+fn violation(reason: impl Into<String>) -> Step {
     Step::End(Close::new(Close::PROTOCOL, reason))
 }
 
-/// Masking twice is unmasking.
+/// Applies the mask, which also removes it.
 pub(super) fn unmask(payload: &mut [u8], mask: [u8; 4]) {
     let [a, b, c, d] = mask;
     let wide = u64::from_ne_bytes([a, b, c, d, a, b, c, d]);

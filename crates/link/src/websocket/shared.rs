@@ -1,4 +1,4 @@
-//! What the reading and the writing side of one WebSocket tell each other.
+//! The state that the reading and the writing side of one WebSocket share.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
@@ -9,7 +9,7 @@ use tokio::time::Instant;
 
 use super::Close;
 
-/// Gives the reason for the end of a connection.
+/// Sets the reason for the end of a connection, and reads the peer's.
 #[derive(Debug, Clone)]
 pub struct Closer(Arc<Shared>);
 
@@ -18,40 +18,44 @@ impl Closer {
         Closer(shared)
     }
 
-    /// What the peer is told when the link has written everything; [`Close::NORMAL`] if nobody says otherwise.
-    pub fn because(&self, close: Close) {
-        self.0.state().farewell = close;
+    /// Sets the close frame that follows the last message; [`Close::NORMAL`] by default.
+    pub fn set_reason(&self, close: Close) {
+        self.0.state().reason = close;
     }
 
-    /// What the peer said when it ended the connection, if it said anything.
-    pub fn said(&self) -> Option<Close> {
-        self.0.state().said.clone()
+    /// Ends the connection now with this reason: messages that are not written yet are dropped.
+    pub fn close(&self, close: Close) {
+        self.0.request_end(Some(close));
+    }
+
+    /// The peer's close frame, if it sent one.
+    pub fn peer_close(&self) -> Option<Close> {
+        self.0.state().peer_close.clone()
     }
 }
 
-/// What one side has to do for the other.
+/// A request of the reading side to the writing side.
 #[derive(Debug)]
-pub(super) enum Asked {
+pub(super) enum WriterRequest {
     /// Answer a ping.
     Pong(Bytes),
-    /// Say this and end.
+    /// Send a close frame and end.
     Close(Close),
-    /// End: nobody is there to be told.
-    Gone,
-    /// End: nothing was heard for too long, and nothing has come that was only not read yet.
-    Silent,
+    /// End without a close frame: the peer has closed the stream.
+    PeerClosed,
+    /// End: nothing was received for too long, also nothing that is only not read yet.
+    PeerSilent,
 }
 
-/// What is known of the peer.
+/// The liveness of the peer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Life {
-    /// It gave a sign of life in time.
-    Shown,
-    /// It gave none in time, as far as was read: whether that is all, the reader has to say. A link that nobody reads
-    /// hears nothing however much the peer says.
-    Doubted,
-    /// The reader has looked, and there was nothing.
-    Denied,
+enum PeerLiveness {
+    /// Data was received in time.
+    Alive,
+    /// No data was read in time. The reader has to confirm it: on a link that is not read, data of the peer stays unread.
+    Suspected,
+    /// The reader has confirmed that nothing was received.
+    Silent,
 }
 
 #[derive(Debug)]
@@ -62,30 +66,29 @@ pub(super) struct Shared {
 
 #[derive(Debug)]
 struct State {
-    heard: Instant,
-    life: Life,
+    last_activity: Instant,
+    liveness: PeerLiveness,
     is_read: bool,
-    /// Whoever waits for the next message.
+    /// The task that waits for the next message.
     reader: Option<Waker>,
-    /// Only the latest ping needs an answer.
+    /// The payload of the latest ping; older ones need no answer.
     pong: Option<Bytes>,
     end: Option<Option<Close>>,
-    farewell: Close,
-    /// The peer's.
-    said: Option<Close>,
+    reason: Close,
+    peer_close: Option<Close>,
 }
 
 impl Shared {
     pub(super) fn new() -> Arc<Shared> {
         let state = State {
-            heard: Instant::now(),
-            life: Life::Shown,
+            last_activity: Instant::now(),
+            liveness: PeerLiveness::Alive,
             is_read: true,
             reader: None,
             pong: None,
             end: None,
-            farewell: Close::new(Close::NORMAL, ""),
-            said: None,
+            reason: Close::new(Close::NORMAL, ""),
+            peer_close: None,
         };
         Arc::new(Shared { state: Mutex::new(state), changed: Notify::new() })
     }
@@ -94,90 +97,90 @@ impl Shared {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The peer gave a sign of life.
-    pub(super) fn hear(&self) {
+    /// Records activity of the peer.
+    pub(super) fn record_activity(&self) {
         let mut state = self.state();
-        state.heard = Instant::now();
-        state.life = Life::Shown;
+        state.last_activity = Instant::now();
+        state.liveness = PeerLiveness::Alive;
     }
 
-    /// Everything that has come was read, and whoever reads waits for more.
-    pub(super) fn starve(&self, reader: &Waker) {
+    /// The reader has read all received data and waits for more.
+    pub(super) fn reader_waits(&self, reader: &Waker) {
         let mut state = self.state();
         match &mut state.reader {
-            Some(known) => known.clone_from(reader),
+            Some(waker) => waker.clone_from(reader),
             None => state.reader = Some(reader.clone()),
         }
-        if state.life == Life::Doubted {
-            state.life = Life::Denied;
+        if state.liveness == PeerLiveness::Suspected {
+            state.liveness = PeerLiveness::Silent;
             self.changed.notify_one();
         }
     }
 
-    /// Asks the reader whether there really is no sign of life. If nobody reads, nobody answers.
-    pub(super) fn doubt(&self) {
+    /// Makes the reader confirm that nothing was received. On a link that is not read, no confirmation follows.
+    pub(super) fn suspect(&self) {
         let mut state = self.state();
-        state.life = Life::Doubted;
+        state.liveness = PeerLiveness::Suspected;
         if let Some(reader) = state.reader.take() {
             drop(state);
             reader.wake();
         }
     }
 
-    /// Whether the peer's life is in doubt.
-    pub(super) fn is_doubted(&self) -> bool {
-        self.state().life != Life::Shown
+    /// True if no data was read in time.
+    pub(super) fn is_suspected(&self) -> bool {
+        self.state().liveness != PeerLiveness::Alive
     }
 
-    /// When the peer gave its last sign of life; nothing when nobody listens for one any more.
-    pub(super) fn heard(&self) -> Option<Instant> {
+    /// The time of the peer's last byte; `None` after the reader was dropped.
+    pub(super) fn last_activity(&self) -> Option<Instant> {
         let state = self.state();
-        state.is_read.then_some(state.heard)
+        state.is_read.then_some(state.last_activity)
     }
 
-    /// Nobody reads any more.
+    /// The reader was dropped or has ended.
     pub(super) fn stop_reading(&self) {
         self.state().is_read = false;
         self.changed.notify_one();
     }
 
-    pub(super) fn ask_pong(&self, payload: Bytes) {
+    pub(super) fn request_pong(&self, payload: Bytes) {
         self.state().pong = Some(payload);
         self.changed.notify_one();
     }
 
-    /// Asks the writer to end, telling the peer why if there is one.
-    pub(super) fn ask_end(&self, close: Option<Close>) {
+    /// Ends the writer, with this close frame if there is one.
+    pub(super) fn request_end(&self, close: Option<Close>) {
         self.state().end.get_or_insert(close);
         self.changed.notify_one();
     }
 
-    /// The peer said this and ends.
-    pub(super) fn hear_farewell(&self, close: Close) {
-        self.state().said = Some(close);
+    /// Records the peer's close frame.
+    pub(super) fn set_peer_close(&self, close: Close) {
+        self.state().peer_close = Some(close);
     }
 
-    pub(super) fn farewell(&self) -> Close {
-        self.state().farewell.clone()
+    pub(super) fn reason(&self) -> Close {
+        self.state().reason.clone()
     }
 
-    /// Waits until the writer has to do something for the reader. Nothing is lost if this future is dropped.
-    pub(super) async fn asked(&self) -> Asked {
+    /// Waits for the next request to the writer. Nothing is lost if this future is dropped.
+    pub(super) async fn request(&self) -> WriterRequest {
         loop {
-            if let Some(asked) = self.take() {
-                return asked;
+            if let Some(request) = self.take() {
+                return request;
             }
             self.changed.notified().await;
         }
     }
 
-    fn take(&self) -> Option<Asked> {
+    fn take(&self) -> Option<WriterRequest> {
         let mut state = self.state();
         match state.end.take() {
-            Some(Some(close)) => Some(Asked::Close(close)),
-            Some(None) => Some(Asked::Gone),
-            None if state.life == Life::Denied => Some(Asked::Silent),
-            None => state.pong.take().map(Asked::Pong),
+            Some(Some(close)) => Some(WriterRequest::Close(close)),
+            Some(None) => Some(WriterRequest::PeerClosed),
+            None if state.liveness == PeerLiveness::Silent => Some(WriterRequest::PeerSilent),
+            None => state.pong.take().map(WriterRequest::Pong),
         }
     }
 }

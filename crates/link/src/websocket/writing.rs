@@ -1,4 +1,4 @@
-//! The writing side of a WebSocket: messages into frames, pings, and the end.
+//! The writing side of a WebSocket: messages as frames, pings, and the closing handshake.
 
 use std::future::poll_fn;
 use std::io;
@@ -12,19 +12,19 @@ use tokio::time::{Instant, sleep_until, timeout};
 use tungstenite::protocol::frame::FrameHeader;
 use tungstenite::protocol::frame::coding::{Control, Data, OpCode};
 
-use super::reading::{Spent, unmask};
-use super::shared::{Asked, Shared};
+use super::reading::{ReturnedInput, unmask};
+use super::shared::{Shared, WriterRequest};
 use super::{Close, Content, Role, Settings};
 use crate::lanes::{Compression, Lanes, Outbound, Receipt};
 use crate::packing::pack;
 use crate::queue::{Framed, Framing, Head, Queue};
 
-/// How long a connection that has ended is still listened to, so that the kernel does not throw away our last words.
+/// How long an ended connection is still read, so that the kernel does not discard the close frame.
 const LINGER: Duration = Duration::from_secs(2);
-/// How much more often a peer is pinged whose life is in doubt.
-const HASTE: u32 = 4;
-/// The longest reason a close frame has room for.
-const MOST_REASON: usize = 123;
+/// The factor by which a suspected peer is pinged more often.
+const SUSPECTED_PING_FACTOR: u32 = 4;
+/// The limit on the reason in a close frame, in bytes.
+const MAX_REASON: usize = 123;
 
 /// Writes one connection.
 pub(super) struct Writer<W> {
@@ -33,8 +33,8 @@ pub(super) struct Writer<W> {
     role: Role,
     settings: Settings,
     shared: Arc<Shared>,
-    pinged: Instant,
-    /// The last frame is in the queue.
+    last_ping: Instant,
+    /// The close frame is in the queue.
     is_ending: bool,
 }
 
@@ -42,11 +42,11 @@ impl<W: AsyncWrite + Unpin + Send> Writer<W> {
     pub(super) fn new(output: W, framer: Framer, settings: Settings, shared: Arc<Shared>) -> Writer<W> {
         let role = framer.role;
         let queue = Queue::new(framer);
-        Writer { output, queue, role, settings, shared, pinged: Instant::now(), is_ending: false }
+        Writer { output, queue, role, settings, shared, last_ping: Instant::now(), is_ending: false }
     }
 
-    /// Writes until every sender is gone, the peer is, or writing fails.
-    pub(super) async fn run<R>(mut self, mut lanes: Lanes, spent: Spent<R>) -> io::Result<()>
+    /// Writes until every sender is dropped, the peer closes, or writing fails.
+    pub(super) async fn run<R>(mut self, mut lanes: Lanes, returned: ReturnedInput<R>) -> io::Result<()>
     where
         R: AsyncRead + Unpin + Send + 'static,
     {
@@ -54,27 +54,27 @@ impl<W: AsyncWrite + Unpin + Send> Writer<W> {
         while !self.is_ending {
             tokio::select! {
                 biased;
-                asked = shared.asked() => self.heed(asked)?,
+                request = shared.request() => self.handle(request)?,
                 first = lanes.recv() => match first {
                     Some(first) => self.queue.begin(first),
-                    None => self.end(&shared.farewell()),
+                    None => self.end(&shared.reason()),
                 },
-                () = sleep_until(self.next_due()) => self.look_for_life(),
+                () = sleep_until(self.next_due()) => self.check_liveness(),
             }
             self.drain(&mut lanes).await?;
         }
-        // Whoever still sends learns that nobody listens.
+        // Later sends fail.
         drop(lanes);
         timeout(self.settings.deadline, self.output.shutdown()).await.map_err(io::Error::from)??;
-        let input = spent.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let input = returned.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(input) = input {
-            // Reading to the end, or for so long, is all: the result does not matter.
+            // Until the peer closes or the time has passed.
             timeout(LINGER, discard(input)).await.ok();
         }
         Ok(())
     }
 
-    /// Writes until nothing is left.
+    /// Writes until the queue is empty.
     async fn drain(&mut self, lanes: &mut Lanes) -> io::Result<()> {
         let shared = self.shared.clone();
         let (mut moved, mut was_blocked) = (Instant::now(), false);
@@ -91,85 +91,87 @@ impl<W: AsyncWrite + Unpin + Send> Writer<W> {
             });
             tokio::select! {
                 biased;
-                asked = shared.asked(), if !is_ending => self.heed(asked)?,
+                request = shared.request(), if !is_ending => self.handle(request)?,
                 wrote = write => {
                     wrote?;
                     moved = Instant::now();
-                    // Room after there was none: the peer has taken something.
+                    // Capacity after a blocked write: the peer has read something.
                     if std::mem::take(&mut was_blocked) {
-                        shared.hear();
+                        shared.record_activity();
                     }
                     if !is_ending {
                         self.queue.take_ready(lanes);
                     }
                 }
-                () = sleep_until(moved + self.settings.deadline) => return Err(too_late("takes nothing")),
+                () = sleep_until(moved + self.settings.deadline) => return Err(timed_out("reads nothing")),
             }
         }
         timeout(self.settings.deadline, self.output.flush()).await.map_err(io::Error::from)?
     }
 
-    fn heed(&mut self, asked: Asked) -> io::Result<()> {
-        match asked {
-            Asked::Pong(payload) => {
+    fn handle(&mut self, request: WriterRequest) -> io::Result<()> {
+        match request {
+            WriterRequest::Pong(payload) => {
                 let framed = frame(self.role, OpCode::Control(Control::Pong), payload, Receipt::default());
-                self.queue.put_sign(framed);
+                self.queue.put_pong(framed);
             }
-            Asked::Close(close) => {
-                self.queue.forget_waiting();
+            WriterRequest::Close(close) => {
+                self.queue.drop_queued();
                 self.end(&close);
             }
-            Asked::Gone => return Err(io::ErrorKind::BrokenPipe.into()),
-            Asked::Silent => return Err(too_late("gives no sign of life")),
+            WriterRequest::PeerClosed => return Err(io::ErrorKind::BrokenPipe.into()),
+            WriterRequest::PeerSilent => return Err(timed_out("is silent")),
         }
         Ok(())
     }
 
     fn end(&mut self, close: &Close) {
         let mut payload = BytesMut::from(&close.code.to_be_bytes()[..]);
-        let reason = &close.reason[..close.reason.floor_char_boundary(MOST_REASON)];
+        let reason = &close.reason[..close.reason.floor_char_boundary(MAX_REASON)];
         payload.extend_from_slice(reason.as_bytes());
         let framed = frame(self.role, OpCode::Control(Control::Close), payload.freeze(), Receipt::default());
         self.queue.put_first(framed);
         self.is_ending = true;
     }
 
-    /// When to look for a sign of life.
+    /// The time of the next ping or liveness check.
     fn next_due(&self) -> Instant {
-        let Some(heard) = self.shared.heard() else { return Instant::now() + self.settings.deadline };
-        match self.shared.is_doubted() {
-            true => self.next_ping(heard),
-            false => (heard + self.settings.deadline).min(self.next_ping(heard)),
+        let Some(active) = self.shared.last_activity() else {
+            return Instant::now() + self.settings.deadline;
+        };
+        match self.shared.is_suspected() {
+            true => self.next_ping(active),
+            false => (active + self.settings.deadline).min(self.next_ping(active)),
         }
     }
 
-    fn next_ping(&self, heard: Instant) -> Instant {
-        // A link that nobody reads learns of its end only by writing, and a session is kept for a while only.
-        let every = match self.shared.is_doubted() {
-            true => self.settings.ping_every / HASTE,
+    fn next_ping(&self, active: Instant) -> Instant {
+        // A link that is not read notices its end only by writing, and a session is kept for a limited time.
+        let every = match self.shared.is_suspected() {
+            true => self.settings.ping_every / SUSPECTED_PING_FACTOR,
             false => self.settings.ping_every,
         };
-        heard.max(self.pinged) + every
+        active.max(self.last_ping) + every
     }
 
-    fn look_for_life(&mut self) {
-        // When nobody reads ever again, only what is written tells.
-        let Some(heard) = self.shared.heard() else { return };
+    fn check_liveness(&mut self) {
+        // Without a reader, only writing shows the end of the connection.
+        let Some(active) = self.shared.last_activity() else { return };
         let now = Instant::now();
-        if now >= heard + self.settings.deadline && !self.shared.is_doubted() {
-            // Whoever reads answers before the next ping is due.
-            self.pinged = now;
-            return self.shared.doubt();
+        if now >= active + self.settings.deadline && !self.shared.is_suspected() {
+            // A reader confirms it before the next ping is due.
+            self.last_ping = now;
+            return self.shared.suspect();
         }
-        if now >= self.next_ping(heard) {
-            self.pinged = now;
+        if now >= self.next_ping(active) {
+            self.last_ping = now;
             let framed = frame(self.role, OpCode::Control(Control::Ping), Bytes::new(), Receipt::default());
             self.queue.put_first(framed);
         }
     }
 }
 
-fn too_late(what: &str) -> io::Error {
+fn timed_out(what: &str) -> io::Error {
     io::Error::new(io::ErrorKind::TimedOut, format!("the peer {what}"))
 }
 
@@ -178,7 +180,7 @@ async fn discard(mut input: impl AsyncRead + Unpin) {
     while matches!(input.read(&mut scratch).await, Ok(1..)) {}
 }
 
-/// A message per frame.
+/// Frames each message as one WebSocket frame.
 #[derive(Debug)]
 pub(super) struct Framer {
     pub(super) role: Role,
@@ -196,9 +198,11 @@ impl Framing for Framer {
             return frame(self.role, OpCode::Data(Data::Binary), bytes, written);
         }
         let packed = match self.compression.is_on() {
-            true => {
-                pack(&bytes).inspect_err(|error| tracing::warn!(%error, "a message is sent as it is")).ok()
-            }
+            true => pack(&bytes)
+                .inspect_err(
+                    |error| tracing::warn!(%error, "compressing a message failed; sending it uncompressed"),
+                )
+                .ok(),
             false => None,
         };
         match packed {
@@ -213,7 +217,7 @@ fn frame(role: Role, opcode: OpCode, body: Bytes, written: Receipt) -> Framed {
     let mut body = body;
     if role == Role::Client {
         let mut mask = [0; 4];
-        // Against proxies that can be fooled by chosen bytes, not for secrecy: without random bytes it still works.
+        // Masks protect proxies from chosen bytes and are no secret: without random bytes the connection still works.
         if let Err(error) = getrandom::fill(&mut mask) {
             tracing::debug!(%error, "no random bytes for a mask");
         }
@@ -223,7 +227,7 @@ fn frame(role: Role, opcode: OpCode, body: Bytes, written: Receipt) -> Framed {
         body = masked.freeze();
     }
     let mut head = Head::default();
-    // The longest header fits.
+    // The longest header fits into `Head`.
     let _written = header.format(body.len() as u64, &mut head);
     Framed { head, body, tail: b"", written }
 }

@@ -169,7 +169,7 @@ fn listeners(config: &Config) -> Check {
 fn tokens(config: &Config, paths: &Paths) -> Vec<Check> {
     let check = |token: auth::TokenReport| {
         let found = format!("{}: {}", token.name, token.found);
-        match token.trouble {
+        match token.problem {
             None => Check::ok("token", found),
             Some(trouble) => Check::warn("token", found, trouble),
         }

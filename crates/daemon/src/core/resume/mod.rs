@@ -20,10 +20,11 @@ use tokio_util::task::TaskTracker;
 
 use crate::core::state;
 use crate::faces::rexd::{self, Arrival, Service, Sessions};
-use crate::net::auth::{Caller, Refusals};
-use crate::net::listen::{accept, peer};
+use crate::net::auth::{Caller, RejectionLog};
+use crate::net::listen::peer_caller;
 use crate::observe::metrics::Transport;
 use landing::Landing;
+use link::listen::accept;
 
 /// The longest that a session waits for its client. Nobody looks after a daemon without a listener, so it is soon gone;
 /// a client whose link was cut is back in less.
@@ -101,11 +102,11 @@ impl Lingering {
 
     /// Takes connections of this user to one session.
     async fn receive(&self, landing: &Landing, service: &Arc<Service>, session: &Arc<str>) {
-        let (refusals, here) = (Refusals::new(service.audit.clone()), TaskTracker::new());
+        let (rejections, here) = (RejectionLog::new(service.audit.clone()), TaskTracker::new());
         loop {
             let (stream, _unnamed) = accept(|| landing.accept(), || {}).await;
-            if let Err(refusal) = peer(&stream) {
-                refusals.note("landing", &refusal, None);
+            if let Err(rejection) = peer_caller(&stream) {
+                rejections.record("landing", &rejection, None);
                 continue;
             }
             if here.len() >= MAX_CONNECTIONS {

@@ -6,7 +6,7 @@ use std::time::{Instant, SystemTime};
 
 use bytes::Bytes;
 use engine::audit::{self, AuditOutcome, AuditRecord, Detail, PolicyOutcome};
-use link::{Outgoing, Refused};
+use link::{Outgoing, TryRespondError};
 use serde::Serialize;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
@@ -212,7 +212,7 @@ impl Drop for Answer {
         let error = ErrorObject::internal("the request was given up");
         self.record(Some(&error));
         let line = Bytes::from(envelope::error_response(&self.id, &error));
-        if let Err(Refused::Full(line)) = self.outgoing.try_respond(line) {
+        if let Err(TryRespondError::Full(line)) = self.outgoing.try_respond(line) {
             let outgoing = self.outgoing.clone();
             // Dropping cannot wait; this lives as long as the link at most.
             if let Ok(runtime) = tokio::runtime::Handle::try_current() {

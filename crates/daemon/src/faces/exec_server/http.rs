@@ -8,7 +8,7 @@ use std::time::Duration;
 use bytes::{Bytes, BytesMut};
 use http::{HeaderMap, HeaderName, HeaderValue, Method};
 use link::Outgoing;
-use link::dial::{self, Answer, DialError, Redirects, Request};
+use link::dial::{self, DialError, DialResponse, Redirects, Request};
 use wire::exec_server::http::{
     HTTP_BODY_DELTA, HttpBodyDelta, HttpHeader, HttpRequest, HttpRequestHeader, HttpResponse,
     MAX_DELTA_BYTES, RedirectPolicy,
@@ -64,7 +64,7 @@ impl Drop for Active {
 /// The body of an answer that is streamed: to be told once the answer itself is sent.
 #[derive(Debug)]
 pub struct Streamed {
-    answer: Answer,
+    answer: DialResponse,
     active: Active,
 }
 

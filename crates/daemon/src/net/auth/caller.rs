@@ -1,51 +1,51 @@
-//! Caller: somebody who has shown who they are, with what they may do. Every connection and every request has one.
+//! The caller: the authenticated identity of a connection or request, with its scopes and roots.
 
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use super::refusal::Refusal;
-use super::secret::Digest;
+use super::TokenDigest;
+use super::rejection::AuthRejection;
 
-/// One kind of thing a caller may do.
+/// A right that a method requires.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Scope {
-    /// Look: read and search files, list and watch processes.
+    /// Read and search files, list and watch processes.
     Read,
-    /// Act: run commands, type into them, end them, change files. Includes looking.
+    /// Run commands, write to and end processes, change files. Includes `Read`.
     Exec,
-    /// Administer: answer for others. Includes acting.
+    /// Answer approvals of other callers. Includes `Exec`.
     Admin,
 }
 
-/// What a caller may do.
+/// The scopes of a caller.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Scopes {
-    /// May look.
+    /// Has [`Scope::Read`].
     pub read: bool,
-    /// May act.
+    /// Has [`Scope::Exec`].
     pub exec: bool,
-    /// May administer.
+    /// Has [`Scope::Admin`].
     pub admin: bool,
 }
 
 impl Scopes {
-    /// Everything.
+    /// All three scopes.
     pub const ALL: Scopes = Scopes { read: true, exec: true, admin: true };
-    /// What somebody has of whom the configuration says nothing else.
+    /// The scopes of a token or certificate without configured ones.
     pub const DEFAULT: Scopes = Scopes { read: true, exec: true, admin: false };
 
-    /// Whether nothing at all is allowed.
+    /// True if no scope is granted.
     pub fn is_empty(self) -> bool {
         self == Scopes::default()
     }
 
-    /// The words for them, as in a configuration.
+    /// The names of the granted scopes, as in a configuration.
     pub fn names(self) -> Vec<&'static str> {
         let each = [(self.read, Scope::Read), (self.exec, Scope::Exec), (self.admin, Scope::Admin)];
         each.iter().filter(|(has, _)| *has).map(|(_, scope)| scope.name()).collect()
     }
 
-    /// Whether these scopes are enough for something that needs `scope`: a larger one includes the smaller.
+    /// True if these scopes include `scope`: a larger one includes the smaller.
     pub fn allow(self, scope: Scope) -> bool {
         match scope {
             Scope::Read => self.read || self.exec || self.admin,
@@ -56,7 +56,7 @@ impl Scopes {
 }
 
 impl Scope {
-    /// The word in configurations and in errors.
+    /// The name in configurations and errors.
     pub fn name(self) -> &'static str {
         match self {
             Scope::Read => "read",
@@ -66,37 +66,37 @@ impl Scope {
     }
 }
 
-/// Somebody who has shown who they are.
+/// An authenticated identity.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Caller {
-    /// What proved it and its name, as in `token:ci`, `cert:laptop`, `uid:1000`, `stdio`. Two connections with the
-    /// same name are the same somebody.
+    /// The kind of credential and its name, as in `token:ci`, `cert:laptop`, `uid:1000`, `stdio`. Connections with the same
+    /// name share one identity.
     pub name: Arc<str>,
-    /// What they may do.
+    /// The granted scopes.
     pub scopes: Scopes,
-    /// Only these of the operator's directories, or all of them.
+    /// The subset of the operator's roots, or `None` for all.
     pub roots: Option<Vec<PathBuf>>,
-    /// Where they called from, if that is another machine or a proxy said so.
+    /// The client's address, if it is another machine or reported by a trusted proxy.
     pub address: Option<Arc<str>>,
-    /// What they showed, so that it can be asked later whether it still counts.
+    /// The credential, to check later whether it is still valid.
     pub(super) proof: Proof,
 }
 
-/// What somebody showed.
+/// The credential of a caller.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Proof {
-    /// The operating system vouches for them, as long as the connection lasts.
+    /// Authenticated by the operating system for as long as the connection lasts.
     System,
-    /// A token.
-    Token(Digest),
-    /// A certificate with these names.
+    /// The digest of a token.
+    Token(TokenDigest),
+    /// The names of a certificate.
     Certificate(Arc<[String]>),
 }
 
 impl Caller {
-    /// Nothing, if they may do what needs this scope, and otherwise the refusal to answer with.
-    pub fn require(&self, scope: Scope) -> Result<(), Refusal> {
-        if self.scopes.allow(scope) { Ok(()) } else { Err(Refusal::scope(self, scope)) }
+    /// Rejects a request for which the caller lacks `scope`.
+    pub fn require(&self, scope: Scope) -> Result<(), AuthRejection> {
+        if self.scopes.allow(scope) { Ok(()) } else { Err(AuthRejection::scope(self, scope)) }
     }
 
     fn of_system(name: String) -> Caller {
@@ -104,27 +104,27 @@ impl Caller {
         Caller { name, scopes: Scopes::ALL, roots: None, address: None, proof: Proof::System }
     }
 
-    /// Whoever started this program and holds its standard streams: the operating system has vouched for them.
+    /// The process at the other end of the standard streams.
     pub fn on_stdio() -> Caller {
         Caller::of_system("stdio".to_owned())
     }
 
-    /// Somebody whom the rendezvous let in, where our own token registered us.
+    /// A client that the rendezvous authenticated.
     pub fn through_rendezvous() -> Caller {
         Caller::of_system("rendezvous".to_owned())
     }
 
-    /// Somebody of this machine who came over loopback, to a face that asks for nothing more there.
+    /// A client on the loopback interface, for a face without authentication there.
     pub fn on_loopback() -> Caller {
         Caller::of_system("loopback".to_owned())
     }
 
-    /// Somebody who showed the one token of a listener.
+    /// A client with the one token of an exec-server listener.
     pub fn with_capability() -> Caller {
         Caller::of_system("token:exec-server".to_owned())
     }
 
-    /// A user of this machine, as the kernel says.
+    /// A user of this machine, from the credentials of a unix socket.
     pub fn user(uid: u32) -> Caller {
         Caller::of_system(format!("uid:{uid}"))
     }

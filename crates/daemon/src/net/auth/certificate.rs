@@ -1,99 +1,49 @@
-//! Certificates: the names a verified client certificate speaks for.
+//! Certificates: the names of a verified client certificate.
 
 use std::sync::Arc;
 
-use super::der::{Der, OBJECT, OCTETS, SEQUENCE, SET};
+use x509_parser::prelude::{FromDer as _, GeneralName, X509Certificate};
 
-/// The longest name that is taken; longer ones are no names.
+/// The limit on the length of a name, in bytes; longer ones are ignored.
 const MAX_NAME: usize = 256;
-/// How many names of one certificate are looked at.
+/// The limit on names that are read from one certificate.
 const MAX_NAMES: usize = 32;
 
-/// Tags of a certificate's own numbering: its version, and what was added to it with version 3.
-const VERSION: u8 = 0xa0;
-const EXTENSIONS: u8 = 0xa3;
-/// The two numbers that were added with version 2.
-const UNIQUE_IDS: [u8; 2] = [0x81, 0x82];
-const INTEGER: u8 = 0x02;
-const BOOLEAN: u8 = 0x01;
-/// 2.5.29.17.
-const ALTERNATIVE_NAMES: &[u8] = &[0x55, 0x1d, 0x11];
-/// 2.5.4.3.
-const COMMON_NAME: &[u8] = &[0x55, 0x04, 0x03];
-/// Alternative names that are text: mail, host, URI.
-const TEXT_NAMES: [u8; 3] = [0x81, 0x82, 0x86];
-/// Kinds of string that are UTF-8 or less: UTF8String, PrintableString, IA5String.
-const TEXTS: [u8; 3] = [0x0c, 0x13, 0x16];
-
-/// The names in a certificate: its alternative names (host, mail, address), or its common name if it has none.
+/// The names in a certificate: its alternative names (host, mail, URI), or its common name if it has none. `None` if it
+/// cannot be parsed or has no name.
 pub(super) fn names(der: &[u8]) -> Option<Arc<[String]>> {
-    let mut whole = Der::new(der);
-    let mut certificate = whole.take(SEQUENCE)?;
-    if !whole.is_empty() {
+    let (rest, certificate) = X509Certificate::from_der(der).ok()?;
+    if !rest.is_empty() {
         return None;
     }
-    let mut signed = certificate.take(SEQUENCE)?;
-    signed.take_if(VERSION);
-    signed.take(INTEGER)?;
-    // The algorithm, the issuer and the time it is valid for.
-    for _ in 0..3 {
-        signed.take(SEQUENCE)?;
-    }
-    let subject = signed.take(SEQUENCE)?;
-    let _key = signed.take(SEQUENCE)?;
-    for id in UNIQUE_IDS {
-        signed.take_if(id);
-    }
-    let mut names = match signed.take_if(EXTENSIONS) {
-        Some(mut extensions) => alternative_names(extensions.take(SEQUENCE)?)?,
-        None => Vec::new(),
-    };
+    // An error means that the extension occurs twice or is malformed.
+    let alternative = certificate.subject_alternative_name().ok()?;
+    let alternative = alternative.iter().flat_map(|extension| &extension.value.general_names);
+    let mut names: Vec<String> = alternative
+        .filter_map(|name| match name {
+            GeneralName::RFC822Name(name) | GeneralName::DNSName(name) | GeneralName::URI(name) => {
+                Some(*name)
+            }
+            GeneralName::OtherName(..)
+            | GeneralName::X400Address(_)
+            | GeneralName::DirectoryName(_)
+            | GeneralName::EDIPartyName(_)
+            | GeneralName::IPAddress(_)
+            | GeneralName::RegisteredID(_)
+            | GeneralName::Invalid(..) => None,
+        })
+        .filter(|name| name.is_ascii() && is_name(name))
+        .take(MAX_NAMES)
+        .map(str::to_owned)
+        .collect();
     if names.is_empty() {
-        names.extend(common_name(subject));
+        let common = certificate.subject().iter_common_name().filter_map(|name| name.as_str().ok());
+        names.extend(common.filter(|name| is_name(name)).map(str::to_owned).take(1));
     }
     (!names.is_empty()).then(|| names.into())
 }
 
-/// Names in the extension for them; nothing at all where extensions are broken or there are two of these.
-fn alternative_names(mut extensions: Der<'_>) -> Option<Vec<String>> {
-    let mut found = None;
-    while !extensions.is_empty() {
-        let mut extension = extensions.take(SEQUENCE)?;
-        let id = extension.take(OBJECT)?;
-        extension.take_if(BOOLEAN);
-        let content = extension.take(OCTETS)?;
-        if id.bytes() == ALTERNATIVE_NAMES && found.replace(content).is_some() {
-            return None;
-        }
-    }
-    let Some(mut found) = found else { return Some(Vec::new()) };
-    let (mut listed, mut names) = (found.take(SEQUENCE)?, Vec::new());
-    while !listed.is_empty() {
-        let (tag, content) = listed.next()?;
-        let text = std::str::from_utf8(content.bytes()).ok().filter(|text| text.is_ascii() && is_name(text));
-        if let Some(text) = text.filter(|_| TEXT_NAMES.contains(&tag) && names.len() < MAX_NAMES) {
-            names.push(text.to_owned());
-        }
-    }
-    Some(names)
-}
-
-/// The first common name that is one.
-fn common_name(mut subject: Der<'_>) -> Option<String> {
-    while let Some(mut set) = subject.take(SET) {
-        while let Some(mut attribute) = set.take(SEQUENCE) {
-            let is_common_name = attribute.take(OBJECT)?.bytes() == COMMON_NAME;
-            let (tag, value) = attribute.next()?;
-            let text = std::str::from_utf8(value.bytes()).ok().filter(|text| is_name(text));
-            if let Some(text) = text.filter(|_| is_common_name && TEXTS.contains(&tag)) {
-                return Some(text.to_owned());
-            }
-        }
-    }
-    None
-}
-
-/// Names end up in logs and in the audit: nothing invisible, nothing endless.
+/// True if a name may appear in logs and in the audit: of bounded length and without control characters.
 pub(crate) fn is_name(name: &str) -> bool {
     (1..=MAX_NAME).contains(&name.len()) && !name.chars().any(char::is_control)
 }
@@ -127,16 +77,16 @@ mod tests {
     }
 
     #[test]
-    fn what_is_cut_short_or_changed_is_no_reason_to_panic() {
+    fn truncated_and_changed_certificates_do_not_panic() {
         let whole = certificate(Some("cn"), &["a.example"]);
         for end in 0..whole.len() {
             assert_eq!(names(&whole[..end]), None);
         }
         assert_eq!(names(&[&whole[..], &[0]].concat()), None, "nothing may follow");
-        for place in 0..whole.len() {
+        for position in 0..whole.len() {
             let mut changed = whole.clone();
-            changed[place] ^= 0xff;
-            // Whatever comes of it.
+            changed[position] ^= 0xff;
+            // Any result is fine.
             let _names = names(&changed);
         }
     }

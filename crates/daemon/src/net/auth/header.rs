@@ -1,55 +1,41 @@
 //! Tokens in headers: `Authorization: Bearer`, and the subprotocol with which a browser opens a WebSocket.
 
 use http::HeaderMap;
-use http::header::{AUTHORIZATION, SEC_WEBSOCKET_PROTOCOL};
+use http::header::SEC_WEBSOCKET_PROTOCOL;
+use link::listen::bearer_token;
 
-use super::refusal::Refusal;
+use super::rejection::AuthRejection;
 
-/// A WebSocket subprotocol that starts so carries a token: a browser cannot send any other header.
+/// The prefix of a WebSocket subprotocol that carries a token: a browser cannot set any other header.
 pub const BEARER_PROTOCOL: &str = "rexd.bearer.";
 
-/// The token a request carries, if any. Two different ones are refused: nobody can know which was meant.
-pub fn token(headers: &HeaderMap) -> Result<Option<&str>, Refusal> {
-    match (from_authorization(headers)?, from_protocols(headers)?) {
+/// The token of a request, if any. Two different ones are rejected, because it is unclear which one counts.
+pub fn token(headers: &HeaderMap) -> Result<Option<&str>, AuthRejection> {
+    let authorization = bearer_token(headers).map_err(|error| malformed(&error.to_string()))?;
+    match (authorization, from_protocols(headers)?) {
         (Some(one), Some(other)) if one != other => {
-            Err(malformed("the request carries two different tokens"))
+            Err(malformed("the request contains two different tokens"))
         }
         (one, other) => Ok(one.or(other)),
     }
 }
 
-pub(super) fn missing() -> Refusal {
-    Refusal::unproven("no_token", "a token is needed: send it as `Authorization: Bearer TOKEN`")
+pub(super) fn missing() -> AuthRejection {
+    AuthRejection::unauthenticated("no_token", "no token; send it as `Authorization: Bearer TOKEN`")
 }
 
-pub(super) fn malformed(why: &str) -> Refusal {
-    Refusal::unproven("malformed_token", format!("{why}; send it as `Authorization: Bearer TOKEN`"))
+pub(super) fn malformed(why: &str) -> AuthRejection {
+    let message = format!("{why}; send it as `Authorization: Bearer TOKEN`");
+    AuthRejection::unauthenticated("malformed_token", message)
 }
 
-fn from_authorization(headers: &HeaderMap) -> Result<Option<&str>, Refusal> {
-    let mut values = headers.get_all(AUTHORIZATION).iter();
-    let Some(value) = values.next() else { return Ok(None) };
-    if values.next().is_some() {
-        return Err(malformed("there is more than one Authorization header"));
-    }
-    let text = value.to_str().map_err(|_| malformed("the Authorization header is not ASCII"))?;
-    let (scheme, token) = text.split_once(' ').unwrap_or((text, ""));
-    if !scheme.eq_ignore_ascii_case("bearer") {
-        return Err(malformed("the Authorization header is not a Bearer token"));
-    }
-    match token.trim_matches(' ') {
-        "" => Err(malformed("the Bearer token is empty")),
-        token => Ok(Some(token)),
-    }
-}
-
-fn from_protocols(headers: &HeaderMap) -> Result<Option<&str>, Refusal> {
+fn from_protocols(headers: &HeaderMap) -> Result<Option<&str>, AuthRejection> {
     let mut found = None;
     for value in headers.get_all(SEC_WEBSOCKET_PROTOCOL) {
-        let text = value.to_str().map_err(|_| malformed("the WebSocket protocols are not ASCII"))?;
+        let text = value.to_str().map_err(|_| malformed("the WebSocket subprotocols are not ASCII"))?;
         for token in text.split(',').filter_map(|name| name.trim().strip_prefix(BEARER_PROTOCOL)) {
             if token.is_empty() || found.replace(token).is_some() {
-                return Err(malformed("the WebSocket protocols must name one token"));
+                return Err(malformed("the WebSocket subprotocols must contain one token"));
             }
         }
     }

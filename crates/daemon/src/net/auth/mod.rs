@@ -1,37 +1,30 @@
-//! Who may do what: callers, what proves them, where they may come from, and what they may reach.
+//! Authentication: callers, their credentials, and the scopes and roots they are limited to.
 //!
-//! A [`Gate`] stands before every listener that is reached through a network: its [`Door`] looks where a request
-//! comes from, its [`Auth`] who sends it. What comes out is a [`Caller`], or a [`Refusal`] with its reason.
+//! An [`Authenticator`] checks every request that arrives over a network: `Host` and `Origin` with
+//! [`link::listen::OriginCheck`], then the credentials with [`Auth`]. The result is a [`Caller`] or an [`AuthRejection`].
 
+mod authenticator;
 mod caller;
 mod certificate;
-mod der;
-mod door;
-mod gate;
 mod header;
-mod host;
 mod own;
-mod proxies;
-mod refusal;
-mod refusals;
-mod secret;
+mod rejection;
+mod rejection_log;
 mod sources;
 mod table;
 mod token_file;
 
+pub use authenticator::Authenticator;
 pub use caller::{Caller, Scope, Scopes};
-pub use door::{Door, Visitor};
-pub use gate::Gate;
 pub use header::{BEARER_PROTOCOL, token as token_of};
-pub(crate) use host::{Host, WebOrigin, is_loopback_address};
+pub(crate) use link::listen::{Host, WebOrigin, is_loopback_address};
+pub use link::listen::{Network, Secret, TokenDigest};
 pub use own::own_token_file;
-pub use proxies::Network;
-pub use refusal::Refusal;
-pub use refusals::Refusals;
-pub use secret::{Digest, Secret};
+pub use rejection::AuthRejection;
+pub use rejection_log::RejectionLog;
 pub use sources::{TokenReport, report};
 pub(crate) use table::{FROM_VARIABLE, FROM_VARIABLE_FILE, OWN};
-pub use token_file::Trouble;
+pub use token_file::TokenFileError;
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -43,50 +36,50 @@ use tokio_util::sync::CancellationToken;
 
 use crate::config::{Config, Paths};
 use caller::Proof;
-use table::{Given, Table};
+use table::{CredentialTable, EnvironmentTokens};
 use token_file::TokenFile;
 
-/// How often [`Auth::keep_looking`] looks at the token files.
-pub const LOOK: Duration = Duration::from_secs(1);
+/// How often [`Auth::watch_files`] checks the token files.
+pub const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Why nobody can be let in.
+/// Why the credentials cannot be loaded.
 #[derive(Debug, thiserror::Error)]
 pub enum AuthError {
-    /// A token file that is not fit to be believed.
-    #[error("the token file {}: {trouble}", path.display())]
+    /// A token file that cannot be used.
+    #[error("token file {}: {cause}", path.display())]
     File {
-        /// The file.
+        /// The path of the file.
         path: PathBuf,
-        /// What is wrong with it.
-        trouble: Trouble,
+        /// The reason.
+        cause: TokenFileError,
     },
-    /// A variable that holds no token.
+    /// A variable that is not a token.
     #[error("$REXD_TOKEN must be 1 to 4096 visible ASCII characters")]
     Variable,
     /// The same token under two names.
-    #[error("{one} and {other} are the same token; make one of them anew")]
-    Twins {
-        /// One name.
+    #[error("{one} and {other} are the same token; replace one of them")]
+    Duplicate {
+        /// The first name.
         one: String,
-        /// The other.
+        /// The second name.
         other: String,
     },
-    /// No token is configured, and there is no place to keep one.
+    /// No token is configured, and no state directory exists to create one in.
     #[error(
-        "no token is configured, and there is no state directory to make one in: set REXD_TOKEN_FILE or HOME"
+        "no token is configured, and there is no state directory to create one in: set REXD_TOKEN_FILE or HOME"
     )]
-    NoPlace,
-    /// The token that the daemon makes for itself could not be made.
-    #[error("the token file {} cannot be made: {}", path.display(), engine::error::errno_text(source))]
+    NoStateDir,
+    /// The daemon's own token file could not be created.
+    #[error("creating the token file {} failed: {}", path.display(), engine::error::errno_text(source))]
     Unwritable {
-        /// The file.
+        /// The path of the file.
         path: PathBuf,
-        /// Why.
+        /// The error of the system.
         source: std::io::Error,
     },
 }
 
-/// Who is known and by what. Cheap to clone; all clones see a reload.
+/// The accepted tokens and certificates. Cheap to clone; a reload applies to all clones.
 #[derive(Debug, Clone)]
 pub struct Auth {
     inner: Arc<Inner>,
@@ -94,32 +87,32 @@ pub struct Auth {
 
 #[derive(Debug)]
 struct Inner {
-    table: RwLock<Arc<Table>>,
-    given: Given,
-    /// Where the token lies that is made when none is configured.
+    table: RwLock<Arc<CredentialTable>>,
+    environment: EnvironmentTokens,
+    /// The file of the token that is created when none is configured.
     own_file: Option<PathBuf>,
-    /// Counts the changes.
+    /// The number of changes so far.
     changes: watch::Sender<u64>,
-    /// Whether a listener needs a token, so that there is always one.
+    /// True if a listener needs a token, so that one must always exist.
     needs_token: AtomicBool,
 }
 
 impl Auth {
     /// Reads the tokens of the environment and of the configuration.
     pub fn new(config: &Config, paths: &Paths) -> Result<Self, AuthError> {
-        let given = Given { token: paths.token.clone(), file: paths.token_file.clone() };
-        if given.token.as_ref().is_some_and(|token| !token_file::is_token(token.expose())) {
+        let environment = EnvironmentTokens { token: paths.token.clone(), file: paths.token_file.clone() };
+        if environment.token.as_ref().is_some_and(|token| !token_file::is_token(token.expose())) {
             return Err(AuthError::Variable);
         }
-        let table = RwLock::new(Arc::new(Table::read(&config.auth, &given)?));
+        let table = RwLock::new(Arc::new(CredentialTable::read(&config.auth, &environment)?));
         let own_file = own_token_file(paths);
         let needs_token = AtomicBool::new(false);
         let changes = watch::Sender::new(0);
-        Ok(Self { inner: Arc::new(Inner { table, given, own_file, changes, needs_token }) })
+        Ok(Self { inner: Arc::new(Inner { table, environment, own_file, changes, needs_token }) })
     }
 
-    /// For listeners that need a token: with none configured, one is made in the state folder, or the one from
-    /// the last time taken. Returns its file, for the operator to be told.
+    /// For listeners that need a token: if none is configured, opens or creates the one in the state directory. Returns
+    /// its path, to show it to the operator.
     pub fn ensure_token(&self) -> Result<Option<PathBuf>, AuthError> {
         self.inner.needs_token.store(true, Ordering::Release);
         if !self.table().has_no_token() {
@@ -130,9 +123,9 @@ impl Auth {
         Ok(Some(path))
     }
 
-    /// Puts the tokens of a new configuration in the place of the old ones, all at once. A bad one changes nothing.
+    /// Replaces all credentials by those of a new configuration. An error changes nothing.
     pub fn reload(&self, config: &Config) -> Result<(), AuthError> {
-        let table = Table::read(&config.auth, &self.inner.given).and_then(|table| {
+        let table = CredentialTable::read(&config.auth, &self.inner.environment).and_then(|table| {
             let needs_own = table.has_no_token() && self.inner.needs_token.load(Ordering::Acquire);
             if needs_own { Ok(table.with_own(self.own_token()?.1)) } else { Ok(table) }
         });
@@ -142,114 +135,114 @@ impl Auth {
                 Ok(())
             }
             Err(error) => {
-                tracing::error!("the tokens stay as they were: {error}");
+                tracing::error!("reloading the tokens failed, keeping the old ones: {error}");
                 Err(error)
             }
         }
     }
 
-    /// Who a token belongs to.
-    pub fn bearer(&self, token: &str) -> Result<Caller, Refusal> {
+    /// The caller of a token.
+    pub fn bearer(&self, token: &str) -> Result<Caller, AuthRejection> {
         if token.is_empty() {
             return Err(header::missing());
         }
         if !token_file::is_token(token) {
-            return Err(header::malformed("a token is made of visible ASCII characters"));
+            return Err(header::malformed("a token consists of visible ASCII characters"));
         }
-        let table = self.looked_at();
-        let caller = table.holder(&Digest::of(token));
+        let table = self.refreshed();
+        let caller = table.token_caller(&TokenDigest::of(token));
         let caller = caller
-            .ok_or_else(|| Refusal::unproven("wrong_token", "the token is not known, or not any more"))?;
+            .ok_or_else(|| AuthRejection::unauthenticated("wrong_token", "unknown or revoked token"))?;
         with_scopes(caller)
     }
 
-    /// Who a certificate belongs to, given as DER. Whoever calls has verified its chain.
-    pub fn certificate(&self, der: &[u8]) -> Result<Caller, Refusal> {
+    /// The caller of a client certificate in DER, whose chain is verified already.
+    pub fn certificate(&self, der: &[u8]) -> Result<Caller, AuthRejection> {
         let names = certificate::names(der).ok_or_else(|| {
-            Refusal::unproven("bad_certificate", "the client certificate has no usable name")
+            AuthRejection::unauthenticated("bad_certificate", "the client certificate has no usable name")
         })?;
-        let caller = self.table().bearer_of(&names).ok_or_else(|| {
+        let caller = self.table().certificate_caller(&names).ok_or_else(|| {
             let message = format!(
                 "the client certificate {:?} is not listed; add it to [[auth.certificates]]",
                 names.first().map_or("", String::as_str)
             );
-            Refusal::forbidden("unknown_certificate", message)
+            AuthRejection::forbidden("unknown_certificate", message)
         })?;
         with_scopes(caller)
     }
 
-    /// Whether somebody who was let in would be let in again, as the same and for the same.
-    pub fn still_valid(&self, caller: &Caller) -> bool {
+    /// True if an authenticated caller would be authenticated again with the same name, scopes and roots.
+    pub fn is_valid(&self, caller: &Caller) -> bool {
         let now = match &caller.proof {
             Proof::System => return true,
-            Proof::Token(digest) => self.looked_at().holder(digest),
-            Proof::Certificate(names) => self.table().bearer_of(names),
+            Proof::Token(digest) => self.refreshed().token_caller(digest),
+            Proof::Certificate(names) => self.table().certificate_caller(names),
         };
         now.is_some_and(|now| {
             now.name == caller.name && now.scopes == caller.scopes && now.roots == caller.roots
         })
     }
 
-    /// Nothing, if somebody who was let in is [still valid](Auth::still_valid), and otherwise the refusal.
-    pub fn check(&self, caller: &Caller) -> Result<(), Refusal> {
-        match self.still_valid(caller) {
+    /// Rejects a caller that is not [valid](Auth::is_valid) any more.
+    pub fn check(&self, caller: &Caller) -> Result<(), AuthRejection> {
+        match self.is_valid(caller) {
             true => Ok(()),
-            false => Err(Refusal::unproven("revoked", "access was revoked while the request came in")),
+            false => Err(AuthRejection::unauthenticated("revoked", "access was revoked during the request")),
         }
     }
 
-    /// Changes whenever somebody may have lost or gained something: ask [`Auth::still_valid`] then.
+    /// Changes whenever the credentials may have changed; check [`Auth::is_valid`] then.
     pub fn changed(&self) -> watch::Receiver<u64> {
         self.inner.changes.subscribe()
     }
 
-    /// Looks at the token files now and then, so that a removed one ends connections that ask nothing.
-    pub async fn keep_looking(&self, stop: CancellationToken) {
-        let mut ticks = tokio::time::interval(LOOK);
+    /// Checks the token files every second until `stop`, so that removing one ends idle connections too.
+    pub async fn watch_files(&self, stop: CancellationToken) {
+        let mut ticks = tokio::time::interval(CHECK_INTERVAL);
         ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         while stop.run_until_cancelled(ticks.tick()).await.is_some() {
-            self.looked_at();
+            self.refreshed();
         }
     }
 
     fn own_token(&self) -> Result<(PathBuf, TokenFile), AuthError> {
-        let path = self.inner.own_file.clone().ok_or(AuthError::NoPlace)?;
-        let file = own::make_or_take(&path)?;
+        let path = self.inner.own_file.clone().ok_or(AuthError::NoStateDir)?;
+        let file = own::open_or_create(&path)?;
         Ok((path, file))
     }
 
-    fn table(&self) -> Arc<Table> {
+    fn table(&self) -> Arc<CredentialTable> {
         Arc::clone(&self.inner.table.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// The table, after a look at the files behind it.
-    fn looked_at(&self) -> Arc<Table> {
+    /// The table after a check of its files.
+    fn refreshed(&self) -> Arc<CredentialTable> {
         let table = self.table();
-        if table.look() {
-            self.tell();
+        if table.refresh() {
+            self.notify();
         }
         table
     }
 
-    fn replace(&self, table: Table) {
+    fn replace(&self, table: CredentialTable) {
         *self.inner.table.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(table);
-        self.tell();
+        self.notify();
     }
 
-    fn tell(&self) {
+    fn notify(&self) {
         self.inner.changes.send_modify(|changes| *changes = changes.wrapping_add(1));
     }
 }
 
-/// Somebody who may do nothing is known, and refused all the same.
-fn with_scopes(caller: Caller) -> Result<Caller, Refusal> {
+/// Rejects a caller without any scope.
+fn with_scopes(caller: Caller) -> Result<Caller, AuthRejection> {
     if caller.scopes.is_empty() {
-        return Err(Refusal::forbidden("scope", format!("{} has no scopes", caller.name)));
+        return Err(AuthRejection::forbidden("scope", format!("{} has no scopes", caller.name)));
     }
     Ok(caller)
 }
 
 #[cfg(test)]
-mod gate_tests;
+mod authenticator_tests;
 #[cfg(test)]
 mod tests;

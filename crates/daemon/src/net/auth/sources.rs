@@ -1,30 +1,31 @@
-//! Sources: where each token comes from and what is wrong with it, for `doctor` and `check-config`.
+//! Token reports: the source of each token and its problem, for `doctor` and `check-config`.
 
 use super::{FROM_VARIABLE, FROM_VARIABLE_FILE, OWN, Scopes, own_token_file, token_file};
 use crate::config::{Config, Paths, TokenSource};
 
-/// A token shorter than this can be guessed.
-const WEAK: usize = 16;
+/// The length below which a token is reported as weak.
+const MIN_LENGTH: usize = 16;
 
-/// What can be said about one token without saying it.
+/// A description of one token without its secret.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TokenReport {
-    /// Its name.
+    /// The name in the configuration.
     pub name: String,
-    /// Where it comes from, and what it is for.
+    /// The source and the scopes.
     pub found: String,
-    /// What is wrong with it, and what to do.
-    pub trouble: Option<String>,
+    /// The problem and its remedy.
+    pub problem: Option<String>,
 }
 
 /// Every token that `rexd serve` would accept.
 pub fn report(config: &Config, paths: &Paths) -> Vec<TokenReport> {
     let mut tokens = Vec::new();
     if let Some(token) = &paths.token {
-        let weak = token.expose().len() < WEAK;
-        let trouble = weak.then(|| format!("it is short; use at least {WEAK} random characters"));
+        let weak = token.expose().len() < MIN_LENGTH;
+        let problem =
+            weak.then(|| format!("the token is short; use at least {MIN_LENGTH} random characters"));
         let found = described("$REXD_TOKEN", Scopes::DEFAULT);
-        tokens.push(TokenReport { name: FROM_VARIABLE.to_owned(), found, trouble });
+        tokens.push(TokenReport { name: FROM_VARIABLE.to_owned(), found, problem });
     }
     if let Some(path) = &paths.token_file {
         tokens.push(of_file(FROM_VARIABLE_FILE, path, Scopes::DEFAULT));
@@ -35,7 +36,7 @@ pub fn report(config: &Config, paths: &Paths) -> Vec<TokenReport> {
             TokenSource::Sha256(_) => TokenReport {
                 name: token.name.clone(),
                 found: described("sha256 in the configuration", token.scopes),
-                trouble: None,
+                problem: None,
             },
         });
     }
@@ -44,16 +45,16 @@ pub fn report(config: &Config, paths: &Paths) -> Vec<TokenReport> {
         true => of_file(OWN, &path, Scopes::DEFAULT),
         false => TokenReport {
             name: OWN.to_owned(),
-            found: format!("none configured; `rexd serve` makes {}", path.display()),
-            trouble: None,
+            found: format!("none configured; `rexd serve` creates {}", path.display()),
+            problem: None,
         },
     }));
     tokens
 }
 
 fn of_file(name: &str, path: &std::path::Path, scopes: Scopes) -> TokenReport {
-    let trouble = token_file::check(path).err().map(|trouble| trouble.to_string());
-    TokenReport { name: name.to_owned(), found: described(&path.display().to_string(), scopes), trouble }
+    let problem = token_file::check(path).err().map(|problem| problem.to_string());
+    TokenReport { name: name.to_owned(), found: described(&path.display().to_string(), scopes), problem }
 }
 
 fn described(source: &str, scopes: Scopes) -> String {

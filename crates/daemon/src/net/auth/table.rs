@@ -1,4 +1,4 @@
-//! The table: who is known, by the digest of a token or by the names in a certificate.
+//! The credential table: callers by the digest of a token or by the names in a certificate.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -6,25 +6,24 @@ use std::sync::Arc;
 use crate::config::{AuthConfig, CertificateConfig, TokenConfig, TokenSource};
 
 use super::caller::{Caller, Proof, Scopes};
-use super::secret::{Digest, Secret};
 use super::token_file::TokenFile;
-use super::{AuthError, Trouble};
+use super::{AuthError, Secret, TokenDigest, TokenFileError};
 
-/// What the token of the environment is called.
+/// The name of the token in `$REXD_TOKEN`.
 pub(crate) const FROM_VARIABLE: &str = "env";
-/// What the token of a file that the environment names is called.
+/// The name of the token in `$REXD_TOKEN_FILE`.
 pub(crate) const FROM_VARIABLE_FILE: &str = "env-file";
-/// What the token that the daemon made for itself is called.
+/// The name of the token that the daemon creates.
 pub(crate) const OWN: &str = "default";
 
-/// Everybody who is known at one moment.
+/// The accepted credentials at one moment.
 #[derive(Debug)]
-pub(super) struct Table {
+pub(super) struct CredentialTable {
     tokens: Vec<Token>,
     certificates: Vec<CertificateConfig>,
 }
 
-/// One token.
+/// One accepted token.
 #[derive(Debug)]
 struct Token {
     name: Arc<str>,
@@ -35,23 +34,23 @@ struct Token {
 
 #[derive(Debug)]
 enum Source {
-    Fixed(Digest),
+    Fixed(TokenDigest),
     File(TokenFile),
 }
 
-/// Where tokens come from beside the configuration.
+/// The tokens of the environment.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Given {
-    /// The token of the environment.
+pub(super) struct EnvironmentTokens {
+    /// The value of `$REXD_TOKEN`.
     pub(super) token: Option<Secret>,
-    /// The file that the environment names.
+    /// The path in `$REXD_TOKEN_FILE`.
     pub(super) file: Option<PathBuf>,
 }
 
-impl Table {
-    /// Reads every source. A file that is missing admits nobody until it is there; anything else that is wrong
-    /// with one refuses the whole table.
-    pub(super) fn read(config: &AuthConfig, given: &Given) -> Result<Self, AuthError> {
+impl CredentialTable {
+    /// Reads every source. A missing file of the configuration is accepted without a token until it exists; any other
+    /// problem is an error.
+    pub(super) fn read(config: &AuthConfig, given: &EnvironmentTokens) -> Result<Self, AuthError> {
         let mut tokens = Vec::new();
         if let Some(token) = &given.token {
             tokens.push(Token::new(FROM_VARIABLE, Source::Fixed(token.digest())));
@@ -59,7 +58,7 @@ impl Table {
         if let Some(path) = &given.file {
             let file = TokenFile::open(path)?;
             if file.digest().is_none() {
-                return Err(AuthError::File { path: path.clone(), trouble: Trouble::Missing });
+                return Err(AuthError::File { path: path.clone(), cause: TokenFileError::Missing });
             }
             tokens.push(Token::new(FROM_VARIABLE_FILE, Source::File(file)));
         }
@@ -67,50 +66,50 @@ impl Table {
             tokens.push(Token::configured(token)?);
         }
         let table = Self { tokens, certificates: config.certificates.clone() };
-        table.check_twins()?;
+        table.check_unique()?;
         Ok(table)
     }
 
-    /// The same certificates, and the token that the daemon made for itself because there is no other.
+    /// The same certificates, and the daemon's own token as the only one.
     pub(super) fn with_own(&self, file: TokenFile) -> Self {
         let own = Token::new(OWN, Source::File(file));
         Self { tokens: vec![own], certificates: self.certificates.clone() }
     }
 
-    /// Whether nobody can come in with a token.
+    /// True if no token is configured.
     pub(super) fn has_no_token(&self) -> bool {
         self.tokens.is_empty()
     }
 
-    /// One token under two names would make it a matter of luck who somebody is.
-    fn check_twins(&self) -> Result<(), AuthError> {
+    /// With one token under two names, the caller would depend on their order.
+    fn check_unique(&self) -> Result<(), AuthError> {
         for (at, token) in self.tokens.iter().enumerate() {
             let same = |other: &&Token| token.digest().is_some() && other.digest() == token.digest();
             if let Some(other) = self.tokens.iter().take(at).find(same) {
                 let names = [&other.name, &token.name].map(|name| name.to_string());
-                return Err(AuthError::Twins { one: names[0].clone(), other: names[1].clone() });
+                return Err(AuthError::Duplicate { one: names[0].clone(), other: names[1].clone() });
             }
         }
         Ok(())
     }
 
-    /// Looks at every file again. True when one of them is not what it was.
-    pub(super) fn look(&self) -> bool {
+    /// Checks every file for changes. True if a token has changed.
+    pub(super) fn refresh(&self) -> bool {
         let mut changed = false;
         for token in &self.tokens {
             if let Source::File(file) = &token.source {
-                changed |= file.look();
+                changed |= file.refresh();
             }
         }
         changed
     }
 
-    /// Who holds this token. Every entry is compared, so that the time tells nothing about which one it was.
-    pub(super) fn holder(&self, presented: &Digest) -> Option<Caller> {
+    /// The caller of a token. Every entry is compared, so that the time does not depend on the position.
+    pub(super) fn token_caller(&self, presented: &TokenDigest) -> Option<Caller> {
         let mut found = None;
         for token in &self.tokens {
-            let is_it = token.digest().is_some_and(|digest| digest.matches(presented));
-            if is_it && found.is_none() {
+            let is_match = token.digest().is_some_and(|digest| digest.matches(presented));
+            if is_match && found.is_none() {
                 found = Some(token);
             }
         }
@@ -123,8 +122,8 @@ impl Table {
         })
     }
 
-    /// Who a certificate with these names is. With entries in the configuration, one of them has to fit.
-    pub(super) fn bearer_of(&self, names: &Arc<[String]>) -> Option<Caller> {
+    /// The caller of a certificate with these names. If the configuration lists certificates, one of them must match.
+    pub(super) fn certificate_caller(&self, names: &Arc<[String]>) -> Option<Caller> {
         let first = names.first()?;
         let entry = self.certificates.iter().find(|entry| names.contains(&entry.name));
         let (name, scopes, roots) = match entry {
@@ -138,7 +137,7 @@ impl Table {
 }
 
 impl Token {
-    /// A token that the configuration says nothing about.
+    /// A token with the default scopes and all roots.
     fn new(name: &str, source: Source) -> Self {
         Self { name: Arc::from(format!("token:{name}")), source, scopes: Scopes::DEFAULT, roots: None }
     }
@@ -151,7 +150,7 @@ impl Token {
         Ok(Self { scopes: config.scopes, roots: config.roots.clone(), ..Self::new(&config.name, source) })
     }
 
-    fn digest(&self) -> Option<Digest> {
+    fn digest(&self) -> Option<TokenDigest> {
         match &self.source {
             Source::Fixed(digest) => Some(*digest),
             Source::File(file) => file.digest(),

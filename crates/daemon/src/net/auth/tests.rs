@@ -1,4 +1,4 @@
-//! Who is known: tokens of every source, certificates, and how either ends.
+//! Tests of the credentials: tokens of every source, certificates, and their revocation.
 
 use super::*;
 use crate::config::ConfigArgs;
@@ -7,19 +7,19 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
 pub(super) struct World {
-    folder: tempfile::TempDir,
+    directory: tempfile::TempDir,
     pub(super) paths: Paths,
 }
 
 impl World {
     pub(super) fn new() -> Self {
-        let folder = tempfile::tempdir().unwrap();
-        let state = Some(folder.path().join("state/rexd"));
-        Self { folder, paths: Paths { state, current: "/".into(), ..Paths::default() } }
+        let directory = tempfile::tempdir().unwrap();
+        let state = Some(directory.path().join("state/rexd"));
+        Self { directory, paths: Paths { state, current: "/".into(), ..Paths::default() } }
     }
 
     pub(super) fn config(&self, text: &str) -> Config {
-        let text = text.replace("DIR", &self.folder.path().display().to_string());
+        let text = text.replace("DIR", &self.directory.path().display().to_string());
         Config::parse(&text, Path::new("c.toml"), &ConfigArgs::default(), &self.paths).unwrap()
     }
 
@@ -28,7 +28,7 @@ impl World {
     }
 
     fn write(&self, name: &str, text: &str, mode: u32) -> PathBuf {
-        let path = self.folder.path().join(name);
+        let path = self.directory.path().join(name);
         std::fs::write(&path, text).unwrap();
         std::fs::set_permissions(&path, std::fs::Permissions::from_mode(mode)).unwrap();
         path
@@ -46,7 +46,7 @@ fn in_file(name: &str) -> String {
 }
 
 #[test]
-fn a_token_says_who_somebody_is_and_what_they_may_do() {
+fn a_token_determines_the_caller_and_its_scopes() {
     let world = World::new();
     world.write("me", "file-token\r\n", 0o600);
     let config = hashed("ci", "ci-token", "scopes = [\"read\"]") + &in_file("me");
@@ -54,15 +54,15 @@ fn a_token_says_who_somebody_is_and_what_they_may_do() {
     let ci = auth.bearer("ci-token").unwrap();
     assert_eq!((&*ci.name, ci.scopes.names()), ("token:ci", vec!["read"]));
     assert!(ci.require(Scope::Read).is_ok());
-    let refused = ci.require(Scope::Exec).unwrap_err();
-    assert_eq!((refused.status, refused.code, refused.reason), (StatusCode::FORBIDDEN, -32001, "scope"));
-    assert_eq!(refused.message, "this needs the scope \"exec\", which token:ci does not have");
+    let rejected = ci.require(Scope::Exec).unwrap_err();
+    assert_eq!((rejected.status, rejected.code, rejected.reason), (StatusCode::FORBIDDEN, -32001, "scope"));
+    assert_eq!(rejected.message, "this needs the scope \"exec\", which token:ci does not have");
     let me = auth.bearer("file-token").unwrap();
     assert_eq!((&*me.name, me.scopes), ("token:me", Scopes::DEFAULT));
 }
 
 #[test]
-fn every_way_not_to_have_a_token_has_its_reason() {
+fn every_invalid_token_has_its_reason() {
     let world = World::new();
     let auth = world.auth(&(hashed("ci", "good", "") + &hashed("none", "empty", "scopes = []"))).unwrap();
     for (token, status, reason) in [
@@ -74,9 +74,9 @@ fn every_way_not_to_have_a_token_has_its_reason() {
         ("good ", 401, "malformed_token"),
         ("empty", 403, "scope"),
     ] {
-        let refused = auth.bearer(token).unwrap_err();
+        let rejected = auth.bearer(token).unwrap_err();
         assert_eq!(
-            (refused.status.as_u16(), refused.code, refused.reason),
+            (rejected.status.as_u16(), rejected.code, rejected.reason),
             (status, -32001, reason),
             "{token}"
         );
@@ -84,7 +84,7 @@ fn every_way_not_to_have_a_token_has_its_reason() {
 }
 
 #[test]
-fn the_environment_brings_tokens_too() {
+fn tokens_of_the_environment_are_accepted() {
     let mut world = World::new();
     world.paths.token = Some(Secret::new("from-variable"));
     world.paths.token_file = Some(world.write("f", "from-file", 0o400));
@@ -94,7 +94,7 @@ fn the_environment_brings_tokens_too() {
     {
         assert_eq!(&*auth.bearer(token).unwrap().name, name);
     }
-    assert_eq!(auth.ensure_token().unwrap(), None, "there are tokens, so none is made");
+    assert_eq!(auth.ensure_token().unwrap(), None, "a token is configured, so none is created");
     assert!(!format!("{auth:?}{:?}", world.paths).contains("from-"), "nothing prints a token");
     world.paths.token = Some(Secret::new("a b"));
     assert!(matches!(world.auth(""), Err(AuthError::Variable)));
@@ -104,30 +104,30 @@ fn the_environment_brings_tokens_too() {
 }
 
 #[test]
-fn a_file_that_others_can_read_is_refused_with_its_reason() {
+fn an_unusable_token_file_is_rejected_with_its_reason() {
     let world = World::new();
     for mode in [0o640, 0o604, 0o620, 0o666] {
         world.write("me", "secret-token", mode);
         let error = world.auth(&in_file("me")).unwrap_err().to_string();
-        assert!(error.contains(&format!("its mode is {mode:03o}")) && error.contains("chmod 600"), "{error}");
+        assert!(error.contains(&format!("mode {mode:03o}")) && error.contains("chmod 600"), "{error}");
     }
     for text in ["", "\n", "two\nlines", "a b", "t\n\n", &"x".repeat(5_000)] {
         world.write("me", text, 0o600);
         let error = world.auth(&in_file("me")).unwrap_err().to_string();
-        assert!(error.contains("it must hold one token"), "{text:?}: {error}");
+        assert!(error.contains("expected one token"), "{text:?}: {error}");
     }
-    std::fs::remove_file(world.folder.path().join("me")).unwrap();
-    std::fs::create_dir(world.folder.path().join("me")).unwrap();
+    std::fs::remove_file(world.directory.path().join("me")).unwrap();
+    std::fs::create_dir(world.directory.path().join("me")).unwrap();
     let error = world.auth(&in_file("me")).unwrap_err().to_string();
-    assert!(error.contains("it is not a regular file"), "{error}");
+    assert!(error.contains("not a regular file"), "{error}");
     let mut world = World::new();
     world.paths.token_file = Some("/nowhere/token".into());
     let error = world.auth("").unwrap_err().to_string();
-    assert_eq!(error, "the token file /nowhere/token: there is no such file");
+    assert_eq!(error, "token file /nowhere/token: no such file");
 }
 
 #[test]
-fn with_no_token_one_is_made_and_taken_again() {
+fn without_a_token_one_is_created_and_reused() {
     let world = World::new();
     let auth = world.auth("").unwrap();
     let path = auth.ensure_token().unwrap().unwrap();
@@ -138,10 +138,10 @@ fn with_no_token_one_is_made_and_taken_again() {
     assert_eq!(&*auth.bearer(token.trim()).unwrap().name, "token:default");
     let next = world.auth("").unwrap();
     assert_eq!(next.ensure_token().unwrap(), Some(path.clone()));
-    assert!(next.bearer(token.trim()).is_ok(), "the next daemon takes the same");
-    assert_eq!(std::fs::read_dir(path.parent().unwrap()).unwrap().count(), 1, "nothing is left beside it");
+    assert!(next.bearer(token.trim()).is_ok(), "the next daemon uses the same token");
+    assert_eq!(std::fs::read_dir(path.parent().unwrap()).unwrap().count(), 1, "no other file is left");
     let homeless = Auth::new(&world.config(""), &Paths::default()).unwrap();
-    assert!(matches!(homeless.ensure_token(), Err(AuthError::NoPlace)));
+    assert!(matches!(homeless.ensure_token(), Err(AuthError::NoStateDir)));
 }
 
 #[test]
@@ -152,7 +152,7 @@ fn daemons_that_start_at_once_end_with_one_token() {
             .map(|_| {
                 scope.spawn(|| {
                     let path = own_token_file(&world.paths).unwrap();
-                    own::make_or_take(&path).unwrap();
+                    own::open_or_create(&path).unwrap();
                     std::fs::read_to_string(path).unwrap()
                 })
             })
@@ -175,7 +175,7 @@ fn ten_thousand_wrong_tokens_change_nothing() {
     }
     assert!(!changes.has_changed().unwrap());
     assert_eq!(auth.bearer("good-token").unwrap(), caller);
-    assert!(auth.still_valid(&caller));
+    assert!(auth.is_valid(&caller));
 }
 
 /// ARCHITECTURE.md, invariant 35.
@@ -187,20 +187,20 @@ fn a_reload_revokes_and_a_bad_one_changes_nothing() {
     let (a, b) = (auth.bearer("token-a").unwrap(), auth.bearer("token-b").unwrap());
     let mut changes = auth.changed();
     auth.reload(&world.config(&hashed("b", "token-b", ""))).unwrap();
-    assert!(changes.has_changed().unwrap(), "live connections are told to look again");
-    assert!(!auth.still_valid(&a) && auth.still_valid(&b));
+    assert!(changes.has_changed().unwrap(), "open connections are notified");
+    assert!(!auth.is_valid(&a) && auth.is_valid(&b));
     assert_eq!(auth.bearer("token-a").unwrap_err().reason, "wrong_token");
     changes.mark_unchanged();
     world.write("me", "x", 0o644);
     assert!(auth.reload(&world.config(&in_file("me"))).is_err());
-    assert!(auth.still_valid(&b) && !changes.has_changed().unwrap());
+    assert!(auth.is_valid(&b) && !changes.has_changed().unwrap());
     auth.reload(&world.config(&hashed("b", "token-b", "scopes = [\"read\"]"))).unwrap();
-    assert!(!auth.still_valid(&b), "what it may do has changed");
-    assert!(auth.still_valid(&Caller::on_stdio()) && auth.still_valid(&Caller::user(7)));
+    assert!(!auth.is_valid(&b), "its scopes have changed");
+    assert!(auth.is_valid(&Caller::on_stdio()) && auth.is_valid(&Caller::user(7)));
 }
 
 #[test]
-fn a_reload_without_tokens_falls_back_to_the_own_one_if_a_listener_needs_it() {
+fn a_reload_without_tokens_falls_back_to_the_default_token_if_a_listener_needs_it() {
     let world = World::new();
     let auth = world.auth(&hashed("a", "token-a", "")).unwrap();
     auth.ensure_token().unwrap();
@@ -212,46 +212,46 @@ fn a_reload_without_tokens_falls_back_to_the_own_one_if_a_listener_needs_it() {
 
 /// ARCHITECTURE.md, invariant 35.
 #[test]
-fn a_token_file_that_changes_or_goes_revokes_at_once() {
+fn changing_or_removing_a_token_file_revokes_at_once() {
     let world = World::new();
     let path = world.write("me", "first", 0o600);
     let auth = world.auth(&in_file("me")).unwrap();
     let first = auth.bearer("first").unwrap();
     let changes = auth.changed();
-    // The same length, in place, in the same moment: only reading it again tells.
+    // The same length, in place, at the same time: only the content shows it.
     std::fs::write(&path, "other").unwrap();
-    assert!(!auth.still_valid(&first));
+    assert!(!auth.is_valid(&first));
     assert!(changes.has_changed().unwrap());
     assert!(auth.bearer("first").is_err());
     let other = auth.bearer("other").unwrap();
     world.write("me", "other", 0o644);
-    assert!(!auth.still_valid(&other), "what others can read is not believed");
+    assert!(!auth.is_valid(&other), "a file that others can read is not accepted");
     world.write("me", "other", 0o600);
-    assert!(auth.still_valid(&other));
+    assert!(auth.is_valid(&other));
     std::fs::remove_file(&path).unwrap();
-    assert!(!auth.still_valid(&other) && auth.bearer("other").is_err());
+    assert!(!auth.is_valid(&other) && auth.bearer("other").is_err());
     world.write("me", "again", 0o600);
     assert!(auth.bearer("again").is_ok());
 }
 
 /// ARCHITECTURE.md, invariant 35.
 #[tokio::test(start_paused = true)]
-async fn silent_connections_learn_of_a_removed_file_too() {
+async fn removing_a_token_file_notifies_idle_connections() {
     let world = World::new();
     let path = world.write("me", "token", 0o600);
     let auth = world.auth(&in_file("me")).unwrap();
     let caller = auth.bearer("token").unwrap();
     let mut changes = auth.changed();
     let stop = CancellationToken::new();
-    let looking = tokio::spawn({
+    let watching = tokio::spawn({
         let (auth, stop) = (auth.clone(), stop.clone());
-        async move { auth.keep_looking(stop).await }
+        async move { auth.watch_files(stop).await }
     });
     std::fs::remove_file(path).unwrap();
     changes.changed().await.unwrap();
-    assert!(!auth.still_valid(&caller));
+    assert!(!auth.is_valid(&caller));
     stop.cancel();
-    looking.await.unwrap();
+    watching.await.unwrap();
 }
 
 fn certificate(common: &str, alternative: &[&str]) -> Vec<u8> {
@@ -263,7 +263,7 @@ fn certificate(common: &str, alternative: &[&str]) -> Vec<u8> {
 }
 
 #[test]
-fn a_certificate_is_known_by_its_names() {
+fn a_certificate_is_identified_by_its_names() {
     let world = World::new();
     let open = world.auth("").unwrap();
     let laptop = certificate("ignored", &["laptop.example.org", "other.example.org"]);
@@ -274,29 +274,29 @@ fn a_certificate_is_known_by_its_names() {
     assert_eq!(open.certificate(b"no certificate").unwrap_err().reason, "bad_certificate");
     let listed = "[[auth.certificates]]\nname = \"other.example.org\"\nscopes = [\"read\"]\n";
     open.reload(&world.config(listed)).unwrap();
-    assert!(!open.still_valid(&caller));
+    assert!(!open.is_valid(&caller));
     let caller = open.certificate(&laptop).unwrap();
     assert_eq!((&*caller.name, caller.scopes.names()), ("cert:other.example.org", vec!["read"]));
-    let refused = open.certificate(&certificate("Robot 7", &[])).unwrap_err();
-    assert_eq!((refused.status, refused.reason), (StatusCode::FORBIDDEN, "unknown_certificate"));
+    let rejected = open.certificate(&certificate("Robot 7", &[])).unwrap_err();
+    assert_eq!((rejected.status, rejected.reason), (StatusCode::FORBIDDEN, "unknown_certificate"));
     assert!(open.ensure_token().unwrap().is_some());
-    assert!(open.certificate(&laptop).is_ok(), "an own token does not forget the certificates");
-    assert!(open.still_valid(&caller));
+    assert!(open.certificate(&laptop).is_ok(), "the default token keeps the certificates");
+    assert!(open.is_valid(&caller));
 }
 
 /// ARCHITECTURE.md, invariant 36.
 #[test]
-fn tokens_are_reported_by_name_and_never_shown() {
+fn tokens_are_reported_by_name_and_never_printed() {
     let mut world = World::new();
     world.paths.token = Some(Secret::new("short"));
     world.write("me", "file-token", 0o644);
     let text = hashed("ci", "ci-token", "scopes = [\"read\", \"admin\"]") + &in_file("me") + &in_file("gone");
     let found = report(&world.config(&text), &world.paths);
-    let told: Vec<(&str, bool)> = found.iter().map(|t| (t.name.as_str(), t.trouble.is_some())).collect();
-    assert_eq!(told, [("env", true), ("ci", false), ("me", true), ("gone", true)]);
+    let reported: Vec<(&str, bool)> = found.iter().map(|t| (t.name.as_str(), t.problem.is_some())).collect();
+    assert_eq!(reported, [("env", true), ("ci", false), ("me", true), ("gone", true)]);
     let all = format!("{found:?}");
-    assert!(all.contains("read + admin") && all.contains("its mode is 644") && all.contains("no such file"));
+    assert!(all.contains("read + admin") && all.contains("mode 644") && all.contains("no such file"));
     assert!(!all.contains("short\"") && !all.contains("file-token"), "{all}");
     let none = report(&world.config(""), &Paths { token: None, ..world.paths.clone() });
-    assert!(none[0].found.contains("`rexd serve` makes"), "{none:?}");
+    assert!(none[0].found.contains("`rexd serve` creates"), "{none:?}");
 }

@@ -1,4 +1,4 @@
-//! Token files: a token that lies in a file, noticed when the file changes or goes.
+//! Token files: a token that is read from a file, and again when the file changes.
 
 use std::fs::{File, Metadata, OpenOptions};
 use std::io::Read as _;
@@ -7,60 +7,59 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 
-use super::AuthError;
-use super::secret::{Digest, Secret};
+use super::{AuthError, Secret, TokenDigest};
 
-/// The longest token a file may hold.
+/// The limit on the length of a token.
 const MAX_BYTES: u64 = 4_096;
-/// A file that changed less than this before it was read may change again without its times showing it.
-const SETTLES: Duration = Duration::from_secs(2);
+/// A file that changed less than this before it was read may change again with the same timestamps.
+const TIMESTAMP_GRANULARITY: Duration = Duration::from_secs(2);
 
-/// What is wrong with a token file.
+/// Why a token file cannot be used.
 #[derive(Debug, thiserror::Error)]
-pub enum Trouble {
-    /// It is not there.
-    #[error("there is no such file")]
+pub enum TokenFileError {
+    /// The file does not exist.
+    #[error("no such file")]
     Missing,
-    /// Others may read or write it.
-    #[error("its mode is {mode:03o}, so others than its owner may read it; chmod 600 it")]
+    /// Group or others have access.
+    #[error("mode {mode:03o} gives access to other users; run chmod 600 on it")]
     Open {
-        /// Its permissions.
+        /// The permission bits.
         mode: u32,
     },
-    /// Somebody else owns it and may change it.
-    #[error("it belongs to the user {owner}, not to the one rexd runs as")]
+    /// Another user owns the file and could change it.
+    #[error("owned by user {owner}, not by the user of rexd")]
     Foreign {
-        /// Who owns it.
+        /// The user id of the owner.
         owner: u32,
     },
-    /// It is a directory, a pipe, a device.
-    #[error("it is not a regular file")]
+    /// A directory, a pipe or a device.
+    #[error("not a regular file")]
     NotAFile,
-    /// It holds no token.
-    #[error("it must hold one token on one line, of 1 to {MAX_BYTES} visible ASCII characters")]
+    /// The content is not a token.
+    #[error("expected one token on one line, of 1 to {MAX_BYTES} visible ASCII characters")]
     NoToken,
-    /// It cannot be read.
+    /// The system rejects reading it.
     #[error("{}", engine::error::errno_text(.0))]
     Unreadable(std::io::Error),
 }
 
-/// One token file and what was in it when it was last read.
+/// One token file and its content at the last check.
 #[derive(Debug)]
 pub(super) struct TokenFile {
     path: PathBuf,
-    seen: Mutex<Seen>,
+    state: Mutex<FileState>,
 }
 
 #[derive(Debug, Default)]
-struct Seen {
+struct FileState {
     stamp: Option<Stamp>,
-    /// Whether the file had been at rest long enough for its times to tell the next change.
+    /// True if the timestamps of the file will show its next change.
     settled: bool,
-    /// None while the file is missing or not fit to be believed.
-    digest: Option<Digest>,
+    /// `None` while the file is missing or unusable.
+    digest: Option<TokenDigest>,
 }
 
-/// What changes about a file whenever it does.
+/// The metadata that differ after every change of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Stamp {
     device: u64,
@@ -85,92 +84,92 @@ impl Stamp {
 }
 
 impl TokenFile {
-    /// Reads a file. A missing one is no error here: it admits nobody until it is there.
+    /// Reads a file. A missing one is no error here: it contains no token until it exists.
     pub(super) fn open(path: &Path) -> Result<Self, AuthError> {
-        let seen = match read(path) {
-            Ok(seen) => seen,
-            Err(Trouble::Missing) => {
-                tracing::warn!(file = %path.display(), "the token file is missing; nobody gets in with it");
-                Seen::default()
+        let state = match read(path) {
+            Ok(state) => state,
+            Err(TokenFileError::Missing) => {
+                tracing::warn!(file = %path.display(), "the token file is missing; no token of it is accepted");
+                FileState::default()
             }
-            Err(trouble) => return Err(AuthError::File { path: path.to_owned(), trouble }),
+            Err(cause) => return Err(AuthError::File { path: path.to_owned(), cause }),
         };
-        Ok(Self { path: path.to_owned(), seen: Mutex::new(seen) })
+        Ok(Self { path: path.to_owned(), state: Mutex::new(state) })
     }
 
-    /// The digest of the token that was in it at the last look.
-    pub(super) fn digest(&self) -> Option<Digest> {
-        self.seen().digest
+    /// The digest of the token at the last check.
+    pub(super) fn digest(&self) -> Option<TokenDigest> {
+        self.state().digest
     }
 
-    /// Looks whether the file changed and reads it again if so. True when another token, or none, is valid now.
-    pub(super) fn look(&self) -> bool {
+    /// Reads the file again if it has changed. True if another token, or none, is valid now.
+    pub(super) fn refresh(&self) -> bool {
         let stamp = std::fs::metadata(&self.path).ok().map(|metadata| Stamp::of(&metadata));
-        let mut seen = self.seen();
-        let is_known = stamp == seen.stamp && (seen.settled || stamp.is_none());
-        if is_known {
+        let mut state = self.state();
+        let is_unchanged = stamp == state.stamp && (state.settled || stamp.is_none());
+        if is_unchanged {
             return false;
         }
-        let before = (seen.digest, seen.stamp);
-        *seen = read(&self.path).unwrap_or_else(|trouble| {
+        let before = (state.digest, state.stamp);
+        *state = read(&self.path).unwrap_or_else(|cause| {
             if before.1 != stamp {
-                tracing::warn!(file = %self.path.display(), "the token file is not used: {trouble}");
+                tracing::warn!(file = %self.path.display(), "ignoring the token file: {cause}");
             }
-            Seen { stamp, ..Seen::default() }
+            FileState { stamp, ..FileState::default() }
         });
-        seen.digest != before.0
+        state.digest != before.0
     }
 
-    fn seen(&self) -> MutexGuard<'_, Seen> {
-        self.seen.lock().unwrap_or_else(PoisonError::into_inner)
+    fn state(&self) -> MutexGuard<'_, FileState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Whether a file would be accepted.
-pub(super) fn check(path: &Path) -> Result<(), Trouble> {
+/// Checks that a file contains a usable token.
+pub(super) fn check(path: &Path) -> Result<(), TokenFileError> {
     read(path).map(drop)
 }
 
-fn read(path: &Path) -> Result<Seen, Trouble> {
-    // Opened without waiting, so that a pipe in its place holds nobody up.
+fn read(path: &Path) -> Result<FileState, TokenFileError> {
+    // Without blocking, in case the file is a pipe.
     let flags = rustix::fs::OFlags::NONBLOCK.bits().cast_signed();
     let file =
         OpenOptions::new().read(true).custom_flags(flags).open(path).map_err(|error| match error.kind() {
-            std::io::ErrorKind::NotFound => Trouble::Missing,
-            _ => Trouble::Unreadable(error),
+            std::io::ErrorKind::NotFound => TokenFileError::Missing,
+            _ => TokenFileError::Unreadable(error),
         })?;
-    let metadata = file.metadata().map_err(Trouble::Unreadable)?;
+    let metadata = file.metadata().map_err(TokenFileError::Unreadable)?;
     check_owner(&metadata)?;
     let token = token(file)?;
-    let changed = metadata.modified().map_err(Trouble::Unreadable)?;
-    let settled = SystemTime::now().duration_since(changed).is_ok_and(|age| age > SETTLES);
-    Ok(Seen { stamp: Some(Stamp::of(&metadata)), settled, digest: Some(token.digest()) })
+    let changed = metadata.modified().map_err(TokenFileError::Unreadable)?;
+    let settled = SystemTime::now().duration_since(changed).is_ok_and(|age| age > TIMESTAMP_GRANULARITY);
+    Ok(FileState { stamp: Some(Stamp::of(&metadata)), settled, digest: Some(token.digest()) })
 }
 
-fn check_owner(metadata: &Metadata) -> Result<(), Trouble> {
+fn check_owner(metadata: &Metadata) -> Result<(), TokenFileError> {
     let (mode, owner) = (metadata.mode() & 0o777, metadata.uid());
     if !metadata.is_file() {
-        return Err(Trouble::NotAFile);
+        return Err(TokenFileError::NotAFile);
     }
     if mode & 0o077 != 0 {
-        return Err(Trouble::Open { mode });
+        return Err(TokenFileError::Open { mode });
     }
     if owner != 0 && owner != rustix::process::geteuid().as_raw() {
-        return Err(Trouble::Foreign { owner });
+        return Err(TokenFileError::Foreign { owner });
     }
     Ok(())
 }
 
-fn token(file: File) -> Result<Secret, Trouble> {
+fn token(file: File) -> Result<Secret, TokenFileError> {
     let mut text = String::new();
-    // Two bytes more than a token has: a line end, and one that tells that it is too long.
-    file.take(MAX_BYTES + 2).read_to_string(&mut text).map_err(Trouble::Unreadable)?;
+    // Two bytes more than the limit: a line end, and one that shows that the token is too long.
+    file.take(MAX_BYTES + 2).read_to_string(&mut text).map_err(TokenFileError::Unreadable)?;
     let line = text.strip_suffix('\n').unwrap_or(&text);
     let line = line.strip_suffix('\r').unwrap_or(line);
-    if is_token(line) { Ok(Secret::new(line)) } else { Err(Trouble::NoToken) }
+    if is_token(line) { Ok(Secret::new(line)) } else { Err(TokenFileError::NoToken) }
 }
 
-/// Whether a text can be a token: it has to fit into a header.
+/// True if a text can be sent as a token in a header.
 pub(super) fn is_token(text: &str) -> bool {
     let fits = u64::try_from(text.len()).is_ok_and(|length| (1..=MAX_BYTES).contains(&length));
     fits && text.bytes().all(|byte| byte.is_ascii_graphic())

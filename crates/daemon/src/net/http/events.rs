@@ -1,27 +1,27 @@
-//! `GET /events`: the events of a session as they come.
-
-use std::sync::Arc;
+//! `GET /events`: the events of a session as server-sent events.
 
 use bytes::{BufMut as _, Bytes, BytesMut};
 use futures_util::{Stream, StreamExt as _};
-use http::{Request, StatusCode};
+use http::{Request, Response, StatusCode};
 use wire::rexd::v1::codes;
 
-use super::answer::{self, Answer};
-use super::connection::Visit;
-use super::encoding::{self, Packer};
-use super::phases::Phase;
-use super::revoked;
+use super::encoding::{self, StreamCompressor};
+use super::response::{self, ResponseBody};
+use super::{HttpExchange, revoked};
 use crate::faces::rexd::web::{self, Told};
 use crate::net::auth::Caller;
 
-/// What a silent stream says, so that everybody on the way knows it is alive.
-const HEARTBEAT: &[u8] = b":\n\n";
+/// The comment on a silent stream, which keeps proxies from closing it.
+const COMMENT: &[u8] = b":\n\n";
 
-pub(super) async fn listen<B>(visit: &Arc<Visit>, caller: Caller, request: &Request<B>) -> Answer {
+pub(super) async fn listen<B>(
+    exchange: &HttpExchange,
+    caller: Caller,
+    request: &Request<B>,
+) -> Response<ResponseBody> {
     let query = request.uri().query().unwrap_or_default();
     let Some(session_id) = member(query, "session_id").filter(|id| !id.is_empty()) else {
-        return answer::bad(StatusCode::BAD_REQUEST, "session_id is missing: /events?session_id=…").into();
+        return response::bad(StatusCode::BAD_REQUEST, "session_id is missing: /events?session_id=…");
     };
     let header = request.headers().get("last-event-id").map(|value| value.to_str().unwrap_or("?"));
     let last = match header.or(member(query, "last_event_id")).filter(|last| !last.is_empty()) {
@@ -29,11 +29,11 @@ pub(super) async fn listen<B>(visit: &Arc<Visit>, caller: Caller, request: &Requ
         Some(text) => match text.trim().parse::<u64>() {
             Ok(last) => Some(last),
             Err(_) => {
-                return answer::bad(StatusCode::BAD_REQUEST, "the last event's id is not a number").into();
+                return response::bad(StatusCode::BAD_REQUEST, "the id of the last event is not a number");
             }
         },
     };
-    let listening = match web::listen(&visit.server.service, &caller, session_id, last).await {
+    let listening = match web::listen(&exchange.front_end.service, &caller, session_id, last).await {
         Ok(listening) => listening,
         Err(error) => {
             let status = match error.code {
@@ -44,44 +44,45 @@ pub(super) async fn listen<B>(visit: &Arc<Visit>, caller: Caller, request: &Requ
                 }
                 _ => StatusCode::NOT_FOUND,
             };
-            return answer::error(status, &error).into();
+            return response::error(status, &error);
         }
     };
-    visit.phases.enter(Phase::Busy);
-    let packer = match encoding::takes_zstd(request.headers()) {
-        true => Packer::new().inspect_err(|error| tracing::warn!(%error, "events go unpacked")).ok(),
+    let compressor = match encoding::accepts_zstd(request.headers()) {
+        true => StreamCompressor::new()
+            .inspect_err(|error| tracing::warn!(%error, "sending events without compression"))
+            .ok(),
         false => None,
     };
-    let is_packed = packer.is_some();
-    let stream = Box::pin(packed(told(visit.clone(), caller, listening), packer));
-    let mut response = answer::stream(stream);
-    encoding::mark(&mut response, is_packed);
-    Answer { response, is_stream: true }
+    let is_compressed = compressor.is_some();
+    let stream = Box::pin(compressed(pieces(exchange.clone(), caller, listening), compressor));
+    let mut response = response::stream(stream);
+    encoding::mark(&mut response, is_compressed);
+    response
 }
 
-/// The first value of a query that has this name. Ids need no escapes, so none are understood.
+/// The first value of this name in a query. Ids need no escapes, so none are decoded.
 fn member<'a>(query: &'a str, name: &str) -> Option<&'a str> {
     let pairs = query.split('&').filter_map(|pair| pair.split_once('='));
     pairs.into_iter().find(|(key, _)| *key == name).map(|(_, value)| value)
 }
 
-/// Events as they are written, with a sign of life in between; ends with the session, also when the daemon ends, and
-/// when the caller has lost the right to listen.
-fn told(
-    visit: Arc<Visit>,
+/// The events of a session, with comments on a silent stream. Ends with the session or the daemon, or when the caller's
+/// access is revoked.
+fn pieces(
+    exchange: HttpExchange,
     caller: Caller,
     listening: web::Listening,
 ) -> impl Stream<Item = Bytes> + Send + 'static {
-    let watcher = visit.clone();
-    let over = async move { revoked(&watcher.server.gate, &caller).await };
-    let first = futures_util::stream::once(async { Bytes::from_static(HEARTBEAT) });
-    let events = futures_util::stream::unfold((visit, listening), async |(visit, mut listening)| {
-        let next = tokio::time::timeout(visit.server.deadlines.heartbeat, listening.next()).await;
+    let front_end = exchange.front_end.clone();
+    let over = async move { revoked(&front_end.authenticator, &caller).await };
+    let first = futures_util::stream::once(async { Bytes::from_static(COMMENT) });
+    let events = futures_util::stream::unfold((exchange, listening), async |(exchange, mut listening)| {
+        let next = tokio::time::timeout(exchange.front_end.heartbeat, listening.next()).await;
         let piece = match next {
             Ok(event) => framed(&event?),
-            Err(_silent) => Bytes::from_static(HEARTBEAT),
+            Err(_silent) => Bytes::from_static(COMMENT),
         };
-        Some((piece, (visit, listening)))
+        Some((piece, (exchange, listening)))
     });
     first.chain(events).take_until(Box::pin(over))
 }
@@ -91,22 +92,22 @@ fn framed(told: &Told) -> Bytes {
     if let Some(id) = told.event_id {
         frame.put_slice(format!("id: {id}\n").as_bytes());
     }
-    // A message holds no line end: JSON escapes those inside texts, and we write none between.
+    // A message contains no line end: JSON escapes those in strings, and none is written between tokens.
     frame.put_slice(b"data: ");
     frame.put_slice(&told.line);
     frame.put_slice(b"\n\n");
     frame.freeze()
 }
 
-fn packed(
+fn compressed(
     pieces: impl Stream<Item = Bytes> + Send + 'static,
-    mut packer: Option<Packer>,
+    mut compressor: Option<StreamCompressor>,
 ) -> impl Stream<Item = Bytes> + Send + 'static {
     pieces
-        .map(move |piece| match &mut packer {
+        .map(move |piece| match &mut compressor {
             None => Some(piece),
-            // A broken stream ends; the client comes back with its last event.
-            Some(packer) => packer.pack(&piece).ok(),
+            // After an error the stream ends, and the client reconnects with its last event.
+            Some(compressor) => compressor.compress(&piece).ok(),
         })
         .take_while(|piece| std::future::ready(piece.is_some()))
         .filter_map(std::future::ready)

@@ -1,22 +1,18 @@
-//! HTTP/1.1 and WebSocket: REXD for clients that come over the network.
+//! REXD over HTTP/1.1 and WebSocket: the routes behind [`link::listen::HttpServer`].
 //!
 //! | route | what |
 //! |---|---|
-//! | `POST /rpc` | one message or a batch, and its answer |
-//! | `GET /events?session_id=` | the events of a session as they come, as server-sent events |
-//! | `GET /ws` | a WebSocket: messages both ways |
-//! | `GET /healthz` | whether the daemon takes work; for everybody |
-//! | `GET /metrics` | numbers for Prometheus |
+//! | `POST /rpc` | one message or a batch, and its response |
+//! | `GET /events?session_id=` | the events of a session, as server-sent events |
+//! | `GET /ws` | a WebSocket: messages in both directions |
+//! | `GET /healthz` | whether the daemon accepts requests; without authentication |
+//! | `GET /metrics` | metrics for Prometheus |
 //!
-//! Everybody passes the gate first. Connections have deadlines for every phase, and strangers cannot crowd out those
-//! who have shown who they are.
+//! Every request passes the [`Authenticator`] first.
 
-mod answer;
-mod connection;
-mod crowd;
 mod encoding;
 mod events;
-mod phases;
+mod response;
 mod route;
 mod rpc;
 mod upgrade;
@@ -24,80 +20,86 @@ mod upgrade;
 use std::sync::Arc;
 use std::time::Duration;
 
+use hyper::body::Incoming;
+use link::listen::{ConnectionRejection, HttpConnection, HttpService, StreamObserver};
 use link::websocket;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::faces::rexd::Service;
-use crate::net::auth::{Caller, Gate, Refusals};
-use crate::observe::metrics::Metrics;
+use crate::net::auth::{Authenticator, Caller, RejectionLog};
+use crate::net::listen::ByteCounter;
+use crate::observe::metrics::{Metrics, RefusalReason, Transport};
 
-pub(crate) use answer::Body;
-pub use connection::{Peer, serve};
-pub use crowd::{Crowd, Place};
-pub(crate) use upgrade::switching;
+use response::ResponseBody;
 
-/// Everything a connection needs to be served.
+/// How often a silent event stream sends a comment.
+pub const HEARTBEAT: Duration = Duration::from_secs(15);
+
+/// REXD's HTTP front end: everything that its routes need.
 #[derive(Debug)]
-pub struct Server {
-    /// What is served.
+pub struct HttpFrontEnd {
+    /// The face behind the routes.
     pub service: Arc<Service>,
-    /// Who comes in.
-    pub gate: Gate,
-    /// Who did not.
-    pub refusals: Refusals,
-    /// What is counted.
+    /// The check of every request.
+    pub authenticator: Authenticator,
+    /// The log of rejected requests.
+    pub rejections: RejectionLog,
+    /// The counters.
     pub metrics: Metrics,
-    /// Whether `/metrics` tells it.
-    pub tells_metrics: bool,
-    /// Where requests are posted.
+    /// True if `/metrics` is served.
+    pub serves_metrics: bool,
+    /// The path of requests.
     pub http_path: String,
-    /// Where WebSockets connect.
+    /// The path of WebSockets.
     pub ws_path: String,
-    /// How long each phase of a connection may take.
-    pub deadlines: Deadlines,
-    /// How WebSockets are kept alive.
+    /// The time between comments on a silent event stream.
+    pub heartbeat: Duration,
+    /// Pings and deadlines of WebSockets.
     pub websocket: websocket::Settings,
-    /// Bounds of what a WebSocket carries.
+    /// The limits of a WebSocket's link.
     pub limits: link::Limits,
-    /// Cancelled when the daemon ends.
+    /// Cancelled when the daemon stops.
     pub stop: CancellationToken,
-    /// Everything that is served, WebSockets too: what the end of the daemon waits for.
+    /// Owns the WebSocket connections; the daemon waits for them when it stops.
     pub tasks: TaskTracker,
 }
 
-/// How long each phase of a connection may take.
+/// One request: its front end and its connection.
 #[derive(Debug, Clone)]
-pub struct Deadlines {
-    /// For all headers of a request, and for the handshake of TLS.
-    pub headers: Duration,
-    /// For the next piece of a body.
-    pub body: Duration,
-    /// For the next piece of an answer to be taken.
-    pub answer: Duration,
-    /// For the next request on a connection that is kept.
-    pub idle: Duration,
-    /// Between comments on a silent stream of events.
-    pub heartbeat: Duration,
+struct HttpExchange {
+    front_end: Arc<HttpFrontEnd>,
+    connection: Arc<HttpConnection>,
 }
 
-impl Default for Deadlines {
-    fn default() -> Deadlines {
-        Deadlines {
-            headers: Duration::from_secs(10),
-            body: Duration::from_secs(30),
-            answer: Duration::from_secs(30),
-            idle: Duration::from_secs(75),
-            heartbeat: Duration::from_secs(15),
-        }
+impl HttpService for HttpFrontEnd {
+    type ResponseBody = ResponseBody;
+
+    async fn respond(
+        self: Arc<Self>,
+        connection: Arc<HttpConnection>,
+        request: http::Request<Incoming>,
+    ) -> http::Response<ResponseBody> {
+        route::respond(&HttpExchange { front_end: self, connection }, request).await
+    }
+
+    fn observer(&self) -> Box<dyn StreamObserver> {
+        Box::new(ByteCounter::of_connection(&self.metrics, Transport::Http))
+    }
+
+    fn rejected(&self, rejection: ConnectionRejection) {
+        self.metrics.refused(match rejection {
+            ConnectionRejection::TooMany => RefusalReason::Connections,
+            ConnectionRejection::Tls => RefusalReason::Tls,
+        });
     }
 }
 
-/// Waits until somebody who was let in would not be let in again.
-pub async fn revoked(gate: &Gate, caller: &Caller) {
-    let mut changes = gate.auth.changed();
-    // Also at once: between the gate and this call anything may have happened, and that change is not told again.
-    while gate.auth.still_valid(caller) {
+/// Waits until the credentials of an authenticated caller are no longer valid.
+pub async fn revoked(authenticator: &Authenticator, caller: &Caller) {
+    let mut changes = authenticator.auth.changed();
+    // Checked before the first wait: a change since the authentication is not notified again.
+    while authenticator.auth.is_valid(caller) {
         if changes.changed().await.is_err() {
             std::future::pending::<()>().await;
         }

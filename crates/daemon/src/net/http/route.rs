@@ -1,20 +1,17 @@
-//! Routes: which path takes what, and who may ask.
+//! Routes: the methods of each path, and the authentication before them.
 
 use std::sync::Arc;
 
 use http::header::{self, HeaderMap, HeaderValue};
 use http::{Method, Request, Response, StatusCode};
 use hyper::body::Incoming;
-use tokio::io::{AsyncRead, AsyncWrite};
 
-use super::answer::{self, Answer, Body};
-use super::connection::Visit;
-use super::phases::Phase;
-use super::{events, rpc, upgrade};
-use crate::net::auth::{Caller, Refusal};
+use super::response::{self, ResponseBody};
+use super::{HttpExchange, HttpFrontEnd, events, rpc, upgrade};
+use crate::net::auth::{AuthRejection, Caller};
 use crate::observe::metrics;
 
-/// What is at a path.
+/// What a path serves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Route {
     Rpc,
@@ -25,14 +22,13 @@ enum Route {
 }
 
 impl Route {
-    fn of(visit: &Visit, path: &str) -> Option<Route> {
-        let server = &visit.server;
+    fn of(front_end: &HttpFrontEnd, path: &str) -> Option<Route> {
         match path {
-            path if path == server.http_path => Some(Route::Rpc),
-            path if path == server.ws_path => Some(Route::WebSocket),
+            path if path == front_end.http_path => Some(Route::Rpc),
+            path if path == front_end.ws_path => Some(Route::WebSocket),
             "/events" => Some(Route::Events),
             "/healthz" => Some(Route::Health),
-            "/metrics" if server.tells_metrics => Some(Route::Metrics),
+            "/metrics" if front_end.serves_metrics => Some(Route::Metrics),
             _ => None,
         }
     }
@@ -45,93 +41,94 @@ impl Route {
         }
     }
 
-    fn takes(self, method: &Method) -> bool {
+    fn accepts(self, method: &Method) -> bool {
         self.allow().split(", ").any(|name| name == method.as_str())
     }
 }
 
 /// Answers one request.
-pub(super) async fn answer<S>(visit: &Arc<Visit>, request: Request<Incoming>) -> Answer
-where
-    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
-{
-    visit.phases.enter(Phase::Busy);
-    let route = Route::of(visit, request.uri().path());
+pub(super) async fn respond(exchange: &HttpExchange, request: Request<Incoming>) -> Response<ResponseBody> {
+    let front_end = &exchange.front_end;
+    let route = Route::of(front_end, request.uri().path());
     if let Some(route @ Route::Health) = route {
-        return health(visit, route, &request).into();
+        return health(exchange, route, &request);
     }
-    // Who may not come in learns nothing of what there is.
-    let caller = match admit(visit, &request) {
+    // Before the path is checked: an unauthenticated client must not see which paths exist.
+    let caller = match authenticate(exchange, &request) {
         Ok(caller) => caller,
-        Err(refusal) => return answer::and_close(answer::refused(&refusal)).into(),
+        Err(rejection) => return response::and_close(response::rejected(&rejection)),
     };
-    visit.peer.place.known();
-    let Some(route) = route else {
-        return answer::bad(StatusCode::NOT_FOUND, "there is nothing at this path").into();
-    };
-    if let Some(refusal) = wrong_method(route, request.method()) {
-        return refusal.into();
+    exchange.connection.slot.authenticate();
+    let Some(route) = route else { return response::bad(StatusCode::NOT_FOUND, "no such path") };
+    if let Some(response) = wrong_method(route, request.method()) {
+        return response;
     }
     match route {
-        Route::Rpc => rpc::post(visit, &caller, request).await.into(),
-        Route::Events => events::listen(visit, caller, &request).await,
-        Route::WebSocket => upgrade::upgrade::<S>(visit, caller, request),
-        Route::Metrics => {
-            answer::whole(StatusCode::OK, metrics::CONTENT_TYPE, visit.server.metrics.render()).into()
-        }
-        Route::Health => health(visit, route, &request).into(),
+        Route::Rpc => rpc::post(exchange, &caller, request).await,
+        Route::Events => events::listen(exchange, caller, &request).await,
+        Route::WebSocket => upgrade::upgrade(exchange, caller, request),
+        Route::Metrics => response::whole(StatusCode::OK, metrics::CONTENT_TYPE, front_end.metrics.render()),
+        Route::Health => health(exchange, route, &request),
     }
 }
 
-fn wrong_method(route: Route, method: &Method) -> Option<Response<Body>> {
-    if !route.takes(method) {
-        return Some(answer::wrong_method(route.allow()));
+fn wrong_method(route: Route, method: &Method) -> Option<Response<ResponseBody>> {
+    if !route.accepts(method) {
+        return Some(response::wrong_method(route.allow()));
     }
     (method == Method::OPTIONS).then(|| {
-        // No page of another site is ever told that it may.
-        let mut response = answer::empty(StatusCode::NO_CONTENT);
+        // Without CORS headers: pages of other sites get no access.
+        let mut response = response::empty(StatusCode::NO_CONTENT);
         response.headers_mut().insert(header::ALLOW, HeaderValue::from_static(route.allow()));
         response
     })
 }
 
-fn admit(visit: &Visit, request: &Request<Incoming>) -> Result<Caller, Refusal> {
+fn authenticate(exchange: &HttpExchange, request: &Request<Incoming>) -> Result<Caller, AuthRejection> {
     let authority = request.uri().authority().map(http::uri::Authority::as_str);
-    let certificate = visit.peer.certificate.as_deref();
-    let admitted = visit.server.gate.admit(request.headers(), authority, visit.peer.address, certificate);
-    admitted.inspect_err(|refusal| note(visit, (request.headers(), authority), refusal))
+    let peer = &exchange.connection.peer;
+    let authenticator = &exchange.front_end.authenticator;
+    authenticator
+        .authenticate(request.headers(), authority, peer.address, peer.certificate.as_deref())
+        .inspect_err(|rejection| record(exchange, (request.headers(), authority), rejection))
 }
 
-/// Takes note of a refusal, and of where the request came from as far as that can be believed.
-pub(super) fn note(visit: &Visit, (headers, authority): (&HeaderMap, Option<&str>), refusal: &Refusal) {
-    let peer = visit.peer.address;
-    let visitor = visit.server.gate.visit(headers, authority, peer).ok();
-    let address = visitor.and_then(|visitor| visitor.address);
+/// Records a rejection with the client's address, as far as that is trustworthy.
+pub(super) fn record(
+    exchange: &HttpExchange,
+    (headers, authority): (&HeaderMap, Option<&str>),
+    rejection: &AuthRejection,
+) {
+    let HttpExchange { front_end, connection } = exchange;
+    let peer = connection.peer.address;
+    let address = front_end.authenticator.check_origin(headers, authority, peer).ok().flatten();
     let address = address.or_else(|| peer.map(|peer| Arc::from(peer.ip().to_canonical().to_string())));
-    visit.server.refusals.note("http", refusal, address.as_ref());
-    visit.server.metrics.refused(match refusal.reason {
+    front_end.rejections.record("http", rejection, address.as_ref());
+    front_end.metrics.refused(match rejection.reason {
         "no_token" => metrics::RefusalReason::Unauthenticated,
         "scope" => metrics::RefusalReason::Scope,
         "malformed_token" => metrics::RefusalReason::Malformed,
-        reason if reason.contains("origin") => metrics::RefusalReason::Origin,
-        reason if reason.contains("host") => metrics::RefusalReason::Host,
+        "foreign_origin" => metrics::RefusalReason::Origin,
+        "bad_host" | "foreign_host" => metrics::RefusalReason::Host,
         _ => metrics::RefusalReason::Credentials,
     });
 }
 
-/// Whether the daemon takes work. Everybody may ask, but a page of another site may not.
-fn health(visit: &Visit, route: Route, request: &Request<Incoming>) -> Response<Body> {
+/// Reports whether the daemon accepts requests. Needs no authentication, but pages of other sites are rejected.
+fn health(exchange: &HttpExchange, route: Route, request: &Request<Incoming>) -> Response<ResponseBody> {
+    let HttpExchange { front_end, connection } = exchange;
     let authority = request.uri().authority().map(http::uri::Authority::as_str);
-    if let Err(refusal) = visit.server.gate.visit(request.headers(), authority, visit.peer.address) {
-        note(visit, (request.headers(), authority), &refusal);
-        return answer::and_close(answer::refused(&refusal));
+    let checked = front_end.authenticator.check_origin(request.headers(), authority, connection.peer.address);
+    if let Err(rejection) = checked {
+        record(exchange, (request.headers(), authority), &rejection);
+        return response::and_close(response::rejected(&rejection));
     }
-    if let Some(refusal) = wrong_method(route, request.method()) {
-        return refusal;
+    if let Some(response) = wrong_method(route, request.method()) {
+        return response;
     }
     let version = env!("CARGO_PKG_VERSION");
-    match visit.server.stop.is_cancelled() {
-        false => answer::json(StatusCode::OK, format!(r#"{{"status":"ok","version":"{version}"}}"#)),
-        true => answer::json(StatusCode::SERVICE_UNAVAILABLE, r#"{"status":"draining"}"#),
+    match front_end.stop.is_cancelled() {
+        false => response::json(StatusCode::OK, format!(r#"{{"status":"ok","version":"{version}"}}"#)),
+        true => response::json(StatusCode::SERVICE_UNAVAILABLE, r#"{"status":"draining"}"#),
     }
 }

@@ -1,4 +1,4 @@
-//! Sockets that a service manager passed on: which are TCP, which are unix sockets.
+//! Sockets that a service manager passes: TCP or unix.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -6,29 +6,35 @@ use std::os::fd::OwnedFd;
 use rustix::net::{AddressFamily, SocketType, getsockname, sockopt};
 use tokio::net::{TcpListener, UnixListener};
 
-/// A socket that was passed on.
+/// A listening socket from the service manager.
 #[derive(Debug)]
-pub enum Passed {
-    /// For HTTP and WebSocket.
+pub enum PassedListener {
+    /// Serves HTTP and WebSocket.
     Tcp(TcpListener),
-    /// For lines.
+    /// Serves newline-delimited JSON.
     Unix(UnixListener),
 }
 
-/// What the sockets are that were passed to this process. Must be called within a tokio runtime.
-pub fn passed(sockets: Vec<OwnedFd>) -> io::Result<Vec<Passed>> {
+/// Converts the sockets that were passed to this process. Must be called within a tokio runtime.
+pub fn passed(sockets: Vec<OwnedFd>) -> io::Result<Vec<PassedListener>> {
     sockets.into_iter().map(listener).collect()
 }
 
-fn listener(socket: OwnedFd) -> io::Result<Passed> {
+fn listener(socket: OwnedFd) -> io::Result<PassedListener> {
     let kind = sockopt::socket_type(&socket)?;
     if kind != SocketType::STREAM || !sockopt::socket_acceptconn(&socket)? {
-        return Err(io::Error::other("a passed socket does not listen for streams (Accept=no is needed)"));
+        return Err(io::Error::other(
+            "a passed socket is not a listening stream socket; set Accept=no in its unit",
+        ));
     }
     rustix::io::ioctl_fionbio(&socket, true)?;
     match getsockname(&socket)?.address_family() {
-        AddressFamily::UNIX => UnixListener::from_std(socket.into()).map(Passed::Unix),
-        AddressFamily::INET | AddressFamily::INET6 => TcpListener::from_std(socket.into()).map(Passed::Tcp),
-        family => Err(io::Error::other(format!("a passed socket is of an unknown kind: {family:?}"))),
+        AddressFamily::UNIX => UnixListener::from_std(socket.into()).map(PassedListener::Unix),
+        AddressFamily::INET | AddressFamily::INET6 => {
+            TcpListener::from_std(socket.into()).map(PassedListener::Tcp)
+        }
+        family => {
+            Err(io::Error::other(format!("a passed socket has an unsupported address family: {family:?}")))
+        }
     }
 }

@@ -1,28 +1,36 @@
-//! A stream whose bytes are counted as they pass.
+//! A stream whose bytes are counted in the metrics.
 
 use std::io;
 use std::task::Poll;
 
-use link::listen::{Watched, Witness};
+use link::listen::{ObservedStream, StreamObserver};
 
-use crate::observe::metrics::{Direction, Metrics, Transport};
+use crate::observe::metrics::{ConnectionGauge, Direction, Metrics, RefusalReason, Transport};
 
 /// A stream, or one direction of it, whose bytes are counted.
-pub type Counted<S> = Watched<S, Count>;
+pub type CountedStream<S> = ObservedStream<S, ByteCounter>;
 
-/// Counts bytes of one kind of connection.
+/// Counts the bytes of one connection.
 #[derive(Debug)]
-pub struct Count {
+pub struct ByteCounter {
     metrics: Metrics,
     transport: Transport,
+    /// Counts the connection itself while this exists.
+    _connection: Option<ConnectionGauge>,
 }
 
-/// Counts what passes through `stream` from now on.
-pub fn counted<S>(stream: S, metrics: &Metrics, transport: Transport) -> Counted<S> {
-    Watched::new(stream, Count { metrics: metrics.clone(), transport })
+/// Counts the bytes that pass through `stream` from now on.
+pub fn counted<S>(stream: S, metrics: &Metrics, transport: Transport) -> CountedStream<S> {
+    ObservedStream::new(stream, ByteCounter { metrics: metrics.clone(), transport, _connection: None })
 }
 
-impl Count {
+impl ByteCounter {
+    /// Counts a connection and its bytes.
+    pub fn of_connection(metrics: &Metrics, transport: Transport) -> ByteCounter {
+        let connection = Some(metrics.connection(transport));
+        ByteCounter { metrics: metrics.clone(), transport, _connection: connection }
+    }
+
     fn add(&self, direction: Direction, passed: &Poll<io::Result<usize>>) {
         if let Poll::Ready(Ok(bytes @ 1..)) = passed {
             self.metrics.link_bytes(self.transport, direction, *bytes as u64);
@@ -30,12 +38,16 @@ impl Count {
     }
 }
 
-impl Witness for Count {
+impl StreamObserver for ByteCounter {
     fn read(&mut self, read: &Poll<io::Result<usize>>) {
         self.add(Direction::Received, read);
     }
 
     fn wrote(&mut self, wrote: &Poll<io::Result<usize>>) {
         self.add(Direction::Sent, wrote);
+    }
+
+    fn timed_out(&mut self) {
+        self.metrics.refused(RefusalReason::TooSlow);
     }
 }

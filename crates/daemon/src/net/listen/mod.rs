@@ -1,15 +1,9 @@
-//! Listeners: where connections come from. TCP with or without TLS, unix sockets, and sockets that a service manager
-//! passed on.
+//! The daemon's own listeners: unix sockets, sockets passed by a service manager, and streams whose bytes are counted.
 
-mod accept;
 mod activation;
-mod address;
 mod counted;
 mod unix;
 
-pub use accept::accept;
-pub use activation::{Passed, passed};
-pub use address::{BadAddress, bind};
-pub use counted::{Count, Counted, counted};
-pub use link::listen::{Tls, TlsError};
-pub use unix::{Unix, UnixError, peer};
+pub use activation::{PassedListener, passed};
+pub use counted::{ByteCounter, CountedStream, counted};
+pub use unix::{UnixSocket, UnixSocketError, peer_caller};

@@ -1,4 +1,4 @@
-//! A unix socket of our own: for its owner only from the first moment, and gone when we are.
+//! The daemon's unix socket: accessible to its owner only, and removed when the daemon ends.
 
 use std::io;
 use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
@@ -10,78 +10,79 @@ use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connec
 use rustix::process::{geteuid, umask};
 use tokio::net::{UnixListener, UnixStream};
 
-use crate::net::auth::{Caller, Refusal};
+use crate::net::auth::{AuthRejection, Caller};
 
 /// How long a socket may still be open after its daemon was killed.
-const A_MOMENT: Duration = Duration::from_millis(500);
-const BETWEEN_KNOCKS: Duration = Duration::from_millis(10);
+const STALE_GRACE: Duration = Duration::from_millis(500);
+/// The time between two attempts to connect.
+const PROBE_INTERVAL: Duration = Duration::from_millis(10);
 
 /// Why a unix socket cannot be served.
 #[derive(Debug, thiserror::Error)]
-pub enum UnixError {
-    /// Somebody listens there.
-    #[error("{} is in use: something listens there", path.display())]
+pub enum UnixSocketError {
+    /// Another process listens there.
+    #[error("{} is in use by another process", path.display())]
     InUse {
-        /// The socket.
+        /// The path of the socket.
         path: PathBuf,
     },
-    /// There is something else.
-    #[error("{} is in the way: it is no socket", path.display())]
-    NoSocket {
-        /// What is in the way.
+    /// The path is a file of another kind.
+    #[error("{} exists and is not a socket", path.display())]
+    NotASocket {
+        /// The path of the file.
         path: PathBuf,
     },
-    /// The system refuses it.
+    /// The operating system rejects it.
     #[error("cannot listen on {}", path.display())]
     Refused {
-        /// The socket.
+        /// The path of the socket.
         path: PathBuf,
-        /// Why.
+        /// The error of the system.
         source: io::Error,
     },
 }
 
-/// A listening unix socket. Dropping it removes its file, if that is still its own.
+/// A listening unix socket. Dropping it removes its file, unless that was replaced.
 #[derive(Debug)]
-pub struct Unix {
-    /// What accepts.
+pub struct UnixSocket {
+    /// The listener.
     pub listener: UnixListener,
     path: PathBuf,
-    /// Device and number of the file.
-    own: (u64, u64),
+    /// Device and inode of the file.
+    identity: (u64, u64),
 }
 
-impl Unix {
-    /// Listens at `path`. A socket that nobody listens on any more is replaced.
-    pub fn bind(path: &Path) -> Result<Unix, UnixError> {
-        let refused = |source| UnixError::Refused { path: path.to_owned(), source };
-        make_room(path)?;
-        // The file must never be open to others, not even between bind and chmod.
+impl UnixSocket {
+    /// Listens at `path`. A stale socket without a listener is replaced.
+    pub fn bind(path: &Path) -> Result<UnixSocket, UnixSocketError> {
+        let refused = |source| UnixSocketError::Refused { path: path.to_owned(), source };
+        remove_stale(path)?;
+        // With a umask, because other users could connect between bind and chmod.
         let before = umask(Mode::from_raw_mode(0o177));
         let bound = UnixListener::bind(path);
         umask(before);
         let listener = bound.map_err(refused)?;
-        let own = identity(path).map_err(refused)?;
-        Ok(Unix { listener, path: path.to_owned(), own })
+        let identity = identity(path).map_err(refused)?;
+        Ok(UnixSocket { listener, path: path.to_owned(), identity })
     }
 
-    /// Where it listens.
+    /// The path of the socket.
     pub fn path(&self) -> &Path {
         &self.path
     }
 }
 
-impl AsRef<UnixListener> for Unix {
+impl AsRef<UnixListener> for UnixSocket {
     fn as_ref(&self) -> &UnixListener {
         &self.listener
     }
 }
 
-impl Drop for Unix {
+impl Drop for UnixSocket {
     fn drop(&mut self) {
-        let is_own = identity(&self.path).is_ok_and(|found| found == self.own);
+        let is_own = identity(&self.path).is_ok_and(|found| found == self.identity);
         if is_own && let Err(error) = std::fs::remove_file(&self.path) {
-            tracing::warn!(%error, path = %self.path.display(), "the socket stays behind");
+            tracing::warn!(%error, path = %self.path.display(), "removing the socket failed");
         }
     }
 }
@@ -91,57 +92,55 @@ fn identity(path: &Path) -> io::Result<(u64, u64)> {
     Ok((found.dev(), found.ino()))
 }
 
-/// Removes what a daemon left that could not clean up; anything else stays.
-fn make_room(path: &Path) -> Result<(), UnixError> {
-    let refused = |source| UnixError::Refused { path: path.to_owned(), source };
+/// Removes a socket that a killed daemon left; any other file stays.
+fn remove_stale(path: &Path) -> Result<(), UnixSocketError> {
+    let refused = |source| UnixSocketError::Refused { path: path.to_owned(), source };
     match std::fs::symlink_metadata(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
         Err(error) => return Err(refused(error)),
         Ok(found) if !found.file_type().is_socket() => {
-            return Err(UnixError::NoSocket { path: path.to_owned() });
+            return Err(UnixSocketError::NotASocket { path: path.to_owned() });
         }
         Ok(_) => {}
     }
-    match knock_patiently(path) {
+    match probe_for_grace(path) {
         Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
             std::fs::remove_file(path).map_err(refused)
         }
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-        // Also when it is too busy to answer, or belongs to somebody else.
-        _ => Err(UnixError::InUse { path: path.to_owned() }),
+        // Also if its queue is full or another user owns it.
+        _ => Err(UnixSocketError::InUse { path: path.to_owned() }),
     }
 }
 
-/// Whether somebody listens, and goes on listening: a child that a killed daemon had begun to start has its socket for
-/// the moment until it becomes another program.
-fn knock_patiently(path: &Path) -> io::Result<()> {
-    let give_up_at = Instant::now() + A_MOMENT;
+/// Checks for 500 ms that a process listens: a child that a killed daemon was about to start holds the socket until it
+/// executes its program.
+fn probe_for_grace(path: &Path) -> io::Result<()> {
+    let give_up_at = Instant::now() + STALE_GRACE;
     loop {
-        let knocked = knock(path);
-        if knocked.is_err() || Instant::now() >= give_up_at {
-            return knocked;
+        let probed = probe(path);
+        if probed.is_err() || Instant::now() >= give_up_at {
+            return probed;
         }
-        std::thread::sleep(BETWEEN_KNOCKS);
+        std::thread::sleep(PROBE_INTERVAL);
     }
 }
 
-/// Whether somebody listens. Does not wait: one whose queue is full would never open.
-fn knock(path: &Path) -> io::Result<()> {
+/// Checks that a process listens, without waiting: with a full queue the connection would never open.
+fn probe(path: &Path) -> io::Result<()> {
     let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
     let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
     Ok(connect(&socket, &SocketAddrUnix::new(path)?)?)
 }
 
-/// Who is at the other end, as the kernel says: the user this daemon runs as, or root. Others are turned away.
-pub fn peer(stream: &UnixStream) -> Result<Caller, Refusal> {
-    let unknown = |error| Refusal::user(format!("the kernel does not say who it is: {error}"));
+/// The caller at the other end, from the kernel's credentials: the user of this daemon, or root. Others are rejected.
+pub fn peer_caller(stream: &UnixStream) -> Result<Caller, AuthRejection> {
+    let unknown = |error| AuthRejection::user(format!("reading the peer's credentials failed: {error}"));
     let peer = stream.peer_cred().map_err(unknown)?;
     let uid = peer.uid();
     match uid == geteuid().as_raw() || uid == 0 {
         true => Ok(Caller::user(uid)),
-        false => {
-            Err(Refusal::user(format!("the user {uid} is neither the one this daemon runs as nor root")))
-        }
+        false => Err(AuthRejection::user(format!("user {uid} is neither the user of this daemon nor root"))),
     }
 }
 
@@ -150,19 +149,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_socket_whose_owner_is_too_busy_is_in_use() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("busy");
+    fn a_socket_with_a_full_queue_is_in_use() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("busy");
         let owner = socket_with(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None).unwrap();
         rustix::net::bind(&owner, &SocketAddrUnix::new(&path).unwrap()).unwrap();
         rustix::net::listen(&owner, 0).unwrap();
-        // Nobody accepts: its queue is full after a few.
-        assert!((0..100).any(|_| knock_and_stay(&path)), "the queue never fills");
-        assert!(matches!(Unix::bind(&path), Err(UnixError::InUse { .. })));
+        // The listener never accepts, so its queue is full after a few connections.
+        assert!((0..100).any(|_| is_full(&path)), "the queue never fills");
+        assert!(matches!(UnixSocket::bind(&path), Err(UnixSocketError::InUse { .. })));
     }
 
-    /// Whether there was no room any more. Who knocked stays in the queue, gone or not.
-    fn knock_and_stay(path: &Path) -> bool {
-        knock(path).is_err_and(|error| error.kind() == io::ErrorKind::WouldBlock)
+    /// Connects once; true if the queue was full. The connection stays in the queue.
+    fn is_full(path: &Path) -> bool {
+        probe(path).is_err_and(|error| error.kind() == io::ErrorKind::WouldBlock)
     }
 }

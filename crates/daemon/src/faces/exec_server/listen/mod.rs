@@ -1,9 +1,9 @@
 //! Where exec-server is served: standard streams, or WebSockets on an address.
 
-mod gate;
+mod auth;
 mod transport;
 mod websocket;
 
-pub use gate::{BadWsAuth, WsAuth};
+pub use auth::{WsAuth, WsAuthError};
 pub use transport::{DEFAULT_LISTEN_URL, ExecServerListenUrlParseError, ExecServerTransport};
-pub use websocket::{WebSockets, bind};
+pub use websocket::{WebSocketFrontEnd, bind};

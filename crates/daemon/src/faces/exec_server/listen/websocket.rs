@@ -1,6 +1,5 @@
-//! WebSockets on an address: `/` upgrades, `/readyz` tells that we are ready, and nothing else is there.
+//! exec-server over WebSockets: `/` upgrades, `/readyz` reports readiness, and no other path exists.
 
-use std::convert::Infallible;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -8,158 +7,138 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::{Method, Request, Response, StatusCode};
-use http_body_util::{BodyExt as _, Full};
+use http_body_util::Empty;
 use hyper::body::Incoming;
-use hyper::service::service_fn;
-use hyper_util::rt::{TokioIo, TokioTimer};
+use link::listen::{
+    ConnectionLimiter, HttpConnection, HttpServer, HttpService, PhaseDeadlines, UpgradedStream,
+    WebSocketHandshake, WhenFull,
+};
 use link::websocket::{self, Close, Role, Settings};
-use tokio::net::{TcpListener, TcpStream};
-use tokio_util::task::TaskTracker;
+use tokio::net::TcpListener;
 
 use super::super::{Arrival, Service, link_limits, serve};
-use super::{BadWsAuth, WsAuth};
+use super::{WsAuth, WsAuthError};
 use crate::net::auth::Caller;
-use crate::net::http::{Body, Crowd, Place, switching};
-use crate::net::listen::{accept, counted};
+use crate::net::listen::counted;
 use crate::observe::metrics::Transport;
 
-/// How long a handshake may take.
-const HANDSHAKE: Duration = Duration::from_secs(10);
-/// A ping goes out after so long.
+/// The time between pings.
 const PING_EVERY: Duration = Duration::from_secs(30);
-/// A peer that gives no sign of life for so long is gone.
+/// A peer that is silent for this long is disconnected.
 const DEADLINE: Duration = Duration::from_secs(90);
-/// All headers of a request together.
-const MOST_HEADERS: usize = 16 * 1024;
 
-/// Opens an address, if whoever comes there has to show enough.
-pub async fn bind(address: SocketAddr, auth: &WsAuth) -> Result<TcpListener, BindError> {
+type ResponseBody = Empty<Bytes>;
+
+/// Opens an address, if its clients need sufficient credentials.
+pub async fn bind(address: SocketAddr, auth: &WsAuth) -> Result<TcpListener, WsBindError> {
     auth.check(address)?;
-    TcpListener::bind(address).await.map_err(|source| BindError::Refused { address, source })
+    TcpListener::bind(address).await.map_err(|source| WsBindError::System { address, source })
 }
 
 /// Why an address cannot be served.
 #[derive(Debug, thiserror::Error)]
-pub enum BindError {
-    /// Everybody could come in.
+pub enum WsBindError {
+    /// Other machines could connect without a token.
     #[error(transparent)]
-    Auth(#[from] BadWsAuth),
-    /// The system refuses it.
+    Auth(#[from] WsAuthError),
+    /// The operating system rejects it.
     #[error("cannot listen on {address}")]
-    Refused {
+    System {
         /// The address.
         address: SocketAddr,
-        /// Why.
+        /// The error of the system.
         source: io::Error,
     },
 }
 
-/// A listener and what it serves.
-#[derive(Debug, Clone)]
-pub struct WebSockets {
+/// The routes of the listener.
+#[derive(Debug)]
+pub struct WebSocketFrontEnd {
     service: Arc<Service>,
     auth: WsAuth,
-    /// Everybody who is connected: strangers cannot keep out those who are known.
-    crowd: Arc<Crowd>,
-    tasks: TaskTracker,
 }
 
-impl WebSockets {
-    /// What is served, to whom, and to how many at a time.
-    pub fn new(service: Arc<Service>, auth: WsAuth, most: usize) -> WebSockets {
-        let tasks = service.tasks.clone();
-        WebSockets { service, auth, crowd: Crowd::new(most), tasks }
+impl WebSocketFrontEnd {
+    /// A server for `service` with at most `max_connections` connections. Its tasks belong to the service.
+    pub fn server(service: Arc<Service>, auth: WsAuth, max_connections: usize) -> Arc<HttpServer<Self>> {
+        let (stop, tasks) = (service.stop.clone(), service.tasks.clone());
+        Arc::new(HttpServer {
+            service: Arc::new(WebSocketFrontEnd { service, auth }),
+            limiter: ConnectionLimiter::new(max_connections),
+            when_full: WhenFull::Reject,
+            deadlines: PhaseDeadlines::default(),
+            tls: None,
+            stop,
+            tasks,
+        })
     }
 
-    /// Serves until the daemon ends.
-    pub async fn run(self, listener: TcpListener) {
-        let stop = self.service.stop.clone();
-        loop {
-            let (stream, _address) = tokio::select! {
-                () = stop.cancelled() => return,
-                accepted = accept(|| listener.accept(), || self.crowd.make_room()) => accepted,
-            };
-            // Without a place it is closed at once.
-            let Some(place) = self.crowd.enter() else { continue };
-            let this = self.clone();
-            self.tasks.spawn(async move { this.connection(stream, Arc::new(place)).await });
-        }
-    }
-
-    async fn connection(self, stream: TcpStream, place: Arc<Place>) {
-        if let Err(error) = stream.set_nodelay(true) {
-            tracing::debug!(%error, "small messages may be late");
-        }
-        let stop = self.service.stop.clone();
-        let service = service_fn(|request| {
-            let response = self.answer(request, &place);
-            async move { Ok::<_, Infallible>(response) }
-        });
-        let mut builder = hyper::server::conn::http1::Builder::new();
-        builder.timer(TokioTimer::new()).header_read_timeout(HANDSHAKE).max_buf_size(MOST_HEADERS);
-        let connection = builder.serve_connection(TokioIo::new(stream), service).with_upgrades();
-        tokio::select! {
-            ended = connection => if let Err(error) = ended {
-                tracing::debug!(%error, "a handshake came to nothing");
-            },
-            () = place.evicted() => {}
-            () = stop.cancelled() => {}
-        }
-    }
-
-    fn answer(&self, request: Request<Incoming>, place: &Arc<Place>) -> Response<Body> {
-        let caller = match self.auth.admit(&request) {
-            Ok(caller) => caller,
-            Err(status) => return empty(status),
+    fn upgrade(
+        self: Arc<Self>,
+        mut request: Request<Incoming>,
+        caller: Caller,
+        connection: Arc<HttpConnection>,
+    ) -> Response<ResponseBody> {
+        let handshake = match WebSocketHandshake::from_request(&mut request) {
+            Ok(handshake) => handshake,
+            Err(_not_a_handshake) => return empty(StatusCode::BAD_REQUEST),
         };
-        place.known();
-        match request.uri().path() {
-            "/" => self.upgrade(request, caller, place.clone()),
-            "/readyz" if request.method() == Method::GET => empty(StatusCode::OK),
-            _ => empty(StatusCode::NOT_FOUND),
-        }
-    }
-
-    fn upgrade(&self, mut request: Request<Incoming>, caller: Caller, place: Arc<Place>) -> Response<Body> {
-        let response = match switching(request.version(), request.headers()) {
-            Ok(response) => response,
-            Err(_no_handshake) => return empty(StatusCode::BAD_REQUEST),
-        };
-        let (this, upgraded) = (self.clone(), hyper::upgrade::on(&mut request));
-        self.tasks.spawn(async move {
-            let _place = place;
-            match upgraded.await.map(hyper::upgrade::Upgraded::downcast::<TokioIo<TcpStream>>) {
-                Ok(Ok(parts)) => this.serve(parts.io.into_inner(), parts.read_buf, caller).await,
-                // It broke in the very moment, or the daemon ends.
-                _ => tracing::debug!("a WebSocket did not come about"),
+        let (response, upgraded) = handshake.accept();
+        self.service.tasks.clone().spawn(async move {
+            // Keeps its slot until the WebSocket ends.
+            let _connection = connection;
+            if let Some(stream) = upgraded.await {
+                self.serve(stream, caller).await;
             }
         });
         response
     }
 
-    async fn serve(&self, stream: TcpStream, read_already: Bytes, caller: Caller) {
+    async fn serve(&self, upgraded: UpgradedStream, caller: Caller) {
         let metrics = &self.service.metrics;
-        let _counted = metrics.connection(Transport::Ws);
+        let _connection = metrics.connection(Transport::Ws);
         let settings = Settings { ping_every: PING_EVERY, deadline: DEADLINE };
-        let stream = counted(stream, metrics, Transport::Ws);
-        let (link, closer) = websocket::link(stream, read_already, Role::Server, &settings, &link_limits());
-        let (stop, ending) = (self.service.stop.child_token(), self.service.stop.clone());
+        let stream = counted(upgraded.stream, metrics, Transport::Ws);
+        let (link, closer) =
+            websocket::link(stream, upgraded.read_already, Role::Server, &settings, &link_limits());
+        let (stop, stopping) = (self.service.stop.child_token(), self.service.stop.clone());
         let arrival = Arrival { caller, transport: Transport::Ws };
-        let says_why = async {
-            ending.cancelled().await;
-            closer.because(Close::new(Close::GOING_AWAY, "the server ends"));
+        let set_reason = async {
+            stopping.cancelled().await;
+            closer.set_reason(Close::new(Close::GOING_AWAY, "the server stops"));
             std::future::pending::<()>().await;
         };
         tokio::select! {
             biased;
-            () = says_why => {}
+            () = set_reason => {}
             () = serve(self.service.clone(), link, arrival, stop) => {}
         }
     }
 }
 
-fn empty(status: StatusCode) -> Response<Body> {
-    let mut response = Response::new(Full::new(Bytes::new()).boxed_unsync());
+impl HttpService for WebSocketFrontEnd {
+    type ResponseBody = ResponseBody;
+
+    async fn respond(
+        self: Arc<Self>,
+        connection: Arc<HttpConnection>,
+        request: Request<Incoming>,
+    ) -> Response<ResponseBody> {
+        let caller = match self.auth.authenticate(&request) {
+            Ok(caller) => caller,
+            Err(status) => return empty(status),
+        };
+        connection.slot.authenticate();
+        match request.uri().path() {
+            "/" => self.upgrade(request, caller, connection),
+            "/readyz" if request.method() == Method::GET => empty(StatusCode::OK),
+            _ => empty(StatusCode::NOT_FOUND),
+        }
+    }
+}
+
+fn empty(status: StatusCode) -> Response<ResponseBody> {
+    let mut response = Response::new(Empty::new());
     *response.status_mut() = status;
     response
 }

@@ -85,7 +85,7 @@ async fn connect(url: &str) -> Result<(Link, Closer), DialError> {
 
 /// Whether the rendezvous ended the connection because another one has its place.
 fn is_replaced(closer: &Closer) -> bool {
-    closer.said().is_some_and(|said| said.code == REPLACED)
+    closer.peer_close().is_some_and(|said| said.code == REPLACED)
 }
 
 /// Serves every stream until the link is gone; its streams end with it.

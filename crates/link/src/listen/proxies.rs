@@ -1,4 +1,4 @@
-//! Trusted proxies: whose word is taken for where a request comes from.
+//! Trusted proxies: the client's address in `X-Forwarded-For` and `Forwarded` headers.
 
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
@@ -7,7 +7,7 @@ use std::str::FromStr;
 use http::HeaderMap;
 use http::header::FORWARDED;
 
-/// How many hops are looked at; more are nobody's real way.
+/// The limit on hops that are read from one header.
 const MAX_HOPS: usize = 32;
 
 /// A range of addresses, as in `10.0.0.0/8`; a single address is a range of one.
@@ -17,9 +17,9 @@ pub struct Network {
     bits: u8,
 }
 
-/// A text that is no range of addresses.
+/// The error for a text that is no address range.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("it must be an address or a range such as 10.0.0.0/8 or fd00::/8")]
+#[error("expected an address or a range such as 10.0.0.0/8 or fd00::/8")]
 pub struct NotANetwork;
 
 impl FromStr for Network {
@@ -49,7 +49,7 @@ impl fmt::Display for Network {
 }
 
 impl Network {
-    /// Whether an address lies in it. `::ffff:10.0.0.1` is `10.0.0.1`.
+    /// True if the range contains the address. `::ffff:10.0.0.1` is `10.0.0.1`.
     pub fn contains(&self, address: IpAddr) -> bool {
         match (self.first, address.to_canonical()) {
             (IpAddr::V4(first), IpAddr::V4(address)) => {
@@ -65,13 +65,13 @@ impl Network {
     }
 }
 
-/// Whether an address is one of a trusted proxy.
+/// True if the address belongs to a trusted proxy.
 pub(super) fn is_trusted(networks: &[Network], address: IpAddr) -> bool {
     networks.iter().any(|network| network.contains(address))
 }
 
-/// Where a request that came from a trusted proxy started: the right-most hop that is not trusted. A proxy that
-/// is told two different stories, one of which only a client can have made up, is not believed.
+/// The client's address behind a trusted proxy: the right-most hop that is not trusted. If the two headers disagree, a
+/// client forged one of them, and the proxy's own address is used.
 pub(super) fn origin(networks: &[Network], proxy: IpAddr, headers: &HeaderMap) -> IpAddr {
     let x_forwarded = walk(networks, proxy, hops(headers, "x-forwarded-for", |text| Some(text)));
     let forwarded = walk(networks, proxy, hops(headers, FORWARDED.as_str(), forwarded_for));
@@ -81,7 +81,7 @@ pub(super) fn origin(networks: &[Network], proxy: IpAddr, headers: &HeaderMap) -
     }
 }
 
-/// From the nearest hop outwards, as long as those who report are trusted and what they report is an address.
+/// Walks from the nearest hop outwards, until a hop is not trusted or not an address.
 fn walk(networks: &[Network], proxy: IpAddr, hops: Option<Vec<Option<IpAddr>>>) -> Option<IpAddr> {
     let mut last = proxy;
     for hop in hops?.into_iter().rev().take(MAX_HOPS) {
@@ -94,8 +94,8 @@ fn walk(networks: &[Network], proxy: IpAddr, hops: Option<Vec<Option<IpAddr>>>) 
     Some(last)
 }
 
-/// The hops of a header that may come several times and lists them from the outermost to the nearest; None when
-/// there is no such header. A hop that is no address is None: nothing beyond it is believed.
+/// The hops of a header that may occur several times, from the outermost to the nearest; `None` without the header. A hop
+/// that is no address is `None`, and hops beyond it are ignored.
 fn hops(
     headers: &HeaderMap,
     name: &str,
@@ -110,15 +110,15 @@ fn hops(
     found
 }
 
-/// The `for` of one element of a `Forwarded` header. Nothing that is an address holds a comma or a semicolon, so
-/// quotes need no more than to be taken off.
+/// The `for` parameter of one element of a `Forwarded` header. An address contains no comma or semicolon, so it is enough
+/// to strip the quotes.
 fn forwarded_for(element: &str) -> Option<&str> {
     let mut pairs = element.split(';').filter_map(|pair| pair.trim().split_once('='));
     let (_, value) = pairs.find(|(name, _)| name.eq_ignore_ascii_case("for"))?;
     Some(value.trim_matches('"'))
 }
 
-/// `1.2.3.4`, `1.2.3.4:5`, `::1`, `[::1]`, `[::1]:5`.
+/// Parses `1.2.3.4`, `1.2.3.4:5`, `::1`, `[::1]` or `[::1]:5`.
 fn address(text: &str) -> Option<IpAddr> {
     let bare = text.strip_prefix('[').and_then(|text| text.strip_suffix(']')).unwrap_or(text);
     let parsed = bare.parse().or_else(|_| text.parse::<SocketAddr>().map(|address| address.ip()));

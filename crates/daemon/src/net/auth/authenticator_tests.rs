@@ -1,4 +1,4 @@
-//! What the gate lets in: tables of hosts, origins, proxies and tokens, and that nothing else gets in.
+//! Tests of the authenticator: tables of hosts, origins, proxies and tokens, and random input.
 
 use super::tests::{World, hashed};
 use super::*;
@@ -11,10 +11,10 @@ const SERVER: &str = "[server]\npublic_names = [\"Rex.example.org\", \"10.1.1.1\
 
 type Headers<'t> = &'t [(&'t str, &'t str)];
 
-fn gate() -> Gate {
+fn authenticator() -> Authenticator {
     let world = World::new();
     let config = world.config(&format!("{SERVER}{}", hashed("ci", "good", "")));
-    Gate::new(Auth::new(&config, &world.paths).unwrap(), Door::new(&config.server))
+    Authenticator::new(Auth::new(&config, &world.paths).unwrap(), &config.server)
 }
 
 fn headers(list: Headers<'_>) -> HeaderMap {
@@ -32,14 +32,14 @@ fn peer(address: &str) -> Option<SocketAddr> {
     Some(SocketAddr::new(address.parse().unwrap(), 4_711))
 }
 
-fn verdict<T>(result: Result<T, Refusal>) -> (u16, &'static str) {
-    result.map_or_else(|refused| (refused.status.as_u16(), refused.reason), |_| (200, "ok"))
+fn verdict<T>(result: Result<T, AuthRejection>) -> (u16, &'static str) {
+    result.map_or_else(|rejected| (rejected.status.as_u16(), rejected.reason), |_| (200, "ok"))
 }
 
 /// ARCHITECTURE.md, invariant 34.
 #[test]
-fn only_names_that_are_ours_are_answered() {
-    let gate = gate();
+fn only_names_of_this_server_are_accepted() {
+    let authenticator = authenticator();
     let ok = (200, "ok");
     let (bad, foreign) = ((400, "bad_host"), (403, "foreign_host"));
     for (host, expected) in [
@@ -76,27 +76,27 @@ fn only_names_that_are_ours_are_answered() {
         ("a..b", bad),
     ] {
         assert_eq!(
-            verdict(gate.visit(&headers(&[("host", host)]), None, peer("127.0.0.1"))),
+            verdict(authenticator.check_origin(&headers(&[("host", host)]), None, peer("127.0.0.1"))),
             expected,
             "{host}"
         );
         let ours = headers(&[("host", "localhost")]);
-        let target = gate.visit(&ours, Some(host), peer("127.0.0.1"));
+        let target = authenticator.check_origin(&ours, Some(host), peer("127.0.0.1"));
         assert_eq!(verdict(target), expected, "as a target: {host}");
     }
-    let none = gate.visit(&HeaderMap::new(), None, peer("127.0.0.1"));
+    let none = authenticator.check_origin(&HeaderMap::new(), None, peer("127.0.0.1"));
     assert_eq!(verdict(none), bad);
-    assert_eq!(verdict(gate.visit(&HeaderMap::new(), Some("localhost"), None)), ok);
+    assert_eq!(verdict(authenticator.check_origin(&HeaderMap::new(), Some("localhost"), None)), ok);
     let two = headers(&[("host", "localhost"), ("host", "localhost")]);
-    assert_eq!(verdict(gate.visit(&two, None, None)), bad);
-    let refused = gate.visit(&headers(&[("host", "evil.example")]), None, None).unwrap_err();
-    assert!(refused.message.contains("public_names"), "{refused}");
+    assert_eq!(verdict(authenticator.check_origin(&two, None, None)), bad);
+    let rejected = authenticator.check_origin(&headers(&[("host", "evil.example")]), None, None).unwrap_err();
+    assert!(rejected.message.contains("public_names"), "{rejected}");
 }
 
 /// ARCHITECTURE.md, invariant 34.
 #[test]
-fn only_pages_that_are_ours_may_ask() {
-    let gate = gate();
+fn only_pages_of_this_server_are_accepted() {
+    let authenticator = authenticator();
     for (origin, may) in [
         ("http://localhost:3000", true),
         ("https://127.0.0.1", true),
@@ -122,17 +122,21 @@ fn only_pages_that_are_ours_may_ask() {
         ("https://evil.example, http://localhost", false),
         ("http://löcalhost", false),
     ] {
-        let found = verdict(gate.visit(&headers(&[("host", "localhost"), ("origin", origin)]), None, None));
+        let found = verdict(authenticator.check_origin(
+            &headers(&[("host", "localhost"), ("origin", origin)]),
+            None,
+            None,
+        ));
         assert_eq!(found, if may { (200, "ok") } else { (403, "foreign_origin") }, "{origin}");
     }
     let two = headers(&[("host", "localhost"), ("origin", "http://localhost"), ("origin", "http://evil")]);
-    assert_eq!(verdict(gate.visit(&two, None, None)), (403, "foreign_origin"));
+    assert_eq!(verdict(authenticator.check_origin(&two, None, None)), (403, "foreign_origin"));
 }
 
 /// ARCHITECTURE.md, invariant 34.
 #[test]
-fn only_trusted_proxies_are_believed() {
-    let gate = gate();
+fn forwarding_headers_count_only_from_trusted_proxies() {
+    let authenticator = authenticator();
     let xff = "x-forwarded-for";
     let table: &[(&str, Headers<'_>, Option<&str>)] = &[
         ("127.0.0.1", &[], None),
@@ -159,14 +163,14 @@ fn only_trusted_proxies_are_believed() {
     for (from, list, expected) in table {
         let mut map = headers(list);
         map.insert("host", HeaderValue::from_static("localhost"));
-        let found = gate.visit(&map, None, peer(from)).unwrap();
-        assert_eq!(found.address.as_deref(), *expected, "{from} {list:?}");
+        let found = authenticator.check_origin(&map, None, peer(from)).unwrap();
+        assert_eq!(found.as_deref(), *expected, "{from} {list:?}");
     }
 }
 
 #[test]
-fn the_name_a_proxy_was_called_by_is_believed_from_trusted_ones_only() {
-    let gate = gate();
+fn a_forwarded_host_counts_only_from_trusted_proxies() {
+    let authenticator = authenticator();
     for (from, host, forwarded, expected) in [
         ("10.0.0.1", "backend", "rex.example.org", (200, "ok")),
         ("10.0.0.1", "backend", "evil.example", (403, "foreign_host")),
@@ -177,13 +181,17 @@ fn the_name_a_proxy_was_called_by_is_believed_from_trusted_ones_only() {
         ("127.0.0.1", "rex.example.org", "evil.example", (200, "ok")),
     ] {
         let map = headers(&[("host", host), ("x-forwarded-host", forwarded)]);
-        assert_eq!(verdict(gate.visit(&map, None, peer(from))), expected, "{from} {host} {forwarded}");
+        assert_eq!(
+            verdict(authenticator.check_origin(&map, None, peer(from))),
+            expected,
+            "{from} {host} {forwarded}"
+        );
     }
 }
 
 #[test]
 fn a_token_comes_in_one_header_or_as_a_subprotocol() {
-    let gate = gate();
+    let authenticator = authenticator();
     let (auth, ws) = ("authorization", "sec-websocket-protocol");
     let table: &[(Headers<'_>, (u16, &str))] = &[
         (&[], (401, "no_token")),
@@ -209,23 +217,33 @@ fn a_token_comes_in_one_header_or_as_a_subprotocol() {
     for (list, expected) in table {
         let mut map = headers(list);
         map.insert("host", HeaderValue::from_static("localhost"));
-        assert_eq!(verdict(gate.admit(&map, None, peer("127.0.0.1"), None)), *expected, "{list:?}");
+        assert_eq!(
+            verdict(authenticator.authenticate(&map, None, peer("127.0.0.1"), None)),
+            *expected,
+            "{list:?}"
+        );
     }
 }
 
 #[test]
-fn a_caller_carries_where_they_come_from_and_a_wrong_token_beats_a_certificate() {
-    let gate = gate();
+fn a_caller_has_the_client_address_and_a_wrong_token_beats_a_certificate() {
+    let authenticator = authenticator();
     let key = rcgen::KeyPair::generate().unwrap();
     let params = rcgen::CertificateParams::new(vec!["laptop".to_owned()]).unwrap();
     let der = params.self_signed(&key).unwrap().der().to_vec();
     let mut map = headers(&[("host", "localhost"), ("x-forwarded-for", "203.0.113.5")]);
-    let caller = gate.admit(&map, None, peer("10.0.0.1"), Some(&der)).unwrap();
+    let caller = authenticator.authenticate(&map, None, peer("10.0.0.1"), Some(&der)).unwrap();
     assert_eq!((&*caller.name, caller.address.as_deref()), ("cert:laptop", Some("203.0.113.5")));
     map.insert("authorization", HeaderValue::from_static("Bearer good"));
-    assert_eq!(&*gate.admit(&map, None, peer("10.0.0.1"), Some(&der)).unwrap().name, "token:ci");
+    assert_eq!(
+        &*authenticator.authenticate(&map, None, peer("10.0.0.1"), Some(&der)).unwrap().name,
+        "token:ci"
+    );
     map.insert("authorization", HeaderValue::from_static("Bearer bad"));
-    assert_eq!(verdict(gate.admit(&map, None, peer("10.0.0.1"), Some(&der))), (401, "wrong_token"));
+    assert_eq!(
+        verdict(authenticator.authenticate(&map, None, peer("10.0.0.1"), Some(&der))),
+        (401, "wrong_token")
+    );
 }
 
 proptest! {
@@ -247,25 +265,25 @@ proptest! {
         proxied in any::<bool>(),
     ) {
         let tries: Vec<(&str, &str)> = list.iter().map(|(name, value)| (*name, value.as_str())).collect();
-        // Hardly ever made by chance; these two texts are the only ones with the token in them.
+        // Rarely generated by chance: the only two forms that contain the token.
         let is_token = |value: &str| value.contains("rexd.bearer.good") && !value.contains("goodx")
             || value.to_lowercase().trim_start().starts_with("bearer") && value.trim_end().ends_with(" good");
         prop_assume!(!tries.iter().any(|(_, value)| is_token(value)));
         let map = headers(&tries);
         let from = peer(if proxied { "10.0.0.1" } else { "127.0.0.1" });
-        prop_assert!(GATE.with(|gate| gate.admit(&map, None, from, None)).is_err());
+        prop_assert!(AUTHENTICATOR.with(|authenticator| authenticator.authenticate(&map, None, from, None)).is_err());
     }
 }
 
 thread_local! {
-    static GATE: Gate = gate();
+    static AUTHENTICATOR: Authenticator = authenticator();
 }
 
-/// Keeps what it is told.
+/// Keeps the records.
 #[derive(Default)]
-struct Kept(std::sync::Mutex<Vec<engine::audit::AuditRecord>>);
+struct RecordingSink(std::sync::Mutex<Vec<engine::audit::AuditRecord>>);
 
-impl engine::audit::AuditSink for Kept {
+impl engine::audit::AuditSink for RecordingSink {
     fn record(&self, record: engine::audit::AuditRecord) {
         self.0.lock().unwrap().push(record);
     }
@@ -273,32 +291,32 @@ impl engine::audit::AuditSink for Kept {
 
 /// ARCHITECTURE.md, invariant 37.
 #[tokio::test(start_paused = true)]
-async fn ten_thousand_refusals_are_told_in_a_few_lines() {
-    let kept = Arc::new(Kept::default());
-    let refusals = Refusals::new(kept.clone());
-    let refused = gate().auth.bearer("wrong").unwrap_err();
-    let other = gate().auth.bearer("").unwrap_err();
-    let told = || kept.0.lock().unwrap().len();
-    (0..10_000).for_each(|_| refusals.note("http", &refused, None));
-    assert_eq!(told(), 1);
-    refusals.note("http", &other, None);
-    refusals.note("ws", &refused, None);
-    assert_eq!(told(), 3, "another reason and another listener are told at once");
+async fn ten_thousand_rejections_are_logged_in_a_few_lines() {
+    let kept = Arc::new(RecordingSink::default());
+    let log = RejectionLog::new(kept.clone());
+    let rejected = authenticator().auth.bearer("wrong").unwrap_err();
+    let other = authenticator().auth.bearer("").unwrap_err();
+    let recorded = || kept.0.lock().unwrap().len();
+    (0..10_000).for_each(|_| log.record("http", &rejected, None));
+    assert_eq!(recorded(), 1);
+    log.record("http", &other, None);
+    log.record("ws", &rejected, None);
+    assert_eq!(recorded(), 3, "another reason and another listener are recorded at once");
     tokio::time::advance(Duration::from_secs(2)).await;
-    refusals.note("http", &refused, Some(&Arc::from("203.0.113.5")));
-    refusals.note("http", &refused, None);
-    refusals.summarise();
-    refusals.summarise();
+    log.record("http", &rejected, Some(&Arc::from("203.0.113.5")));
+    log.record("http", &rejected, None);
+    log.summarise();
+    log.summarise();
     let records = kept.0.lock().unwrap();
     assert_eq!(records.len(), 5);
     let more = |at: usize| records[at].details[1].1.clone();
     assert_eq!(more(3), engine::audit::Detail::Number(9_999));
     assert_eq!(records[3].address.as_deref(), Some("203.0.113.5"));
-    assert_eq!(more(4), engine::audit::Detail::Number(1), "the summary tells the rest, once");
+    assert_eq!(more(4), engine::audit::Detail::Number(1), "the summary contains the rest, once");
 }
 
 #[test]
-fn networks_are_read_exactly() {
+fn networks_are_parsed_exactly() {
     for wrong in ["", "10.0.0.0/", "10.0.0.0/33", "10.0.0.0/-1", "10.0.0.0/+8", "::/129", "a/8", "10.0.0/8"] {
         assert!(wrong.parse::<Network>().is_err(), "{wrong}");
     }

@@ -1,4 +1,4 @@
-//! A stream, and somebody who sees what passes through it.
+//! A stream whose reads and writes an observer sees, for example to count bytes.
 
 use std::io::{self, IoSlice};
 use std::pin::Pin;
@@ -6,40 +6,59 @@ use std::task::{Context, Poll};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-/// Sees what passes through a stream. One that only has to live as long as the stream sees nothing.
-pub trait Witness: Unpin {
-    /// What an attempt to read came to: so many bytes, none at the end.
+/// Receives the result of each read and write of a stream.
+pub trait StreamObserver: Send + Unpin {
+    /// The result of an attempt to read: the number of bytes, 0 at the end.
     fn read(&mut self, _read: &Poll<io::Result<usize>>) {}
 
-    /// What an attempt to write came to.
+    /// The result of an attempt to write: the number of bytes.
     fn wrote(&mut self, _wrote: &Poll<io::Result<usize>>) {}
+
+    /// A deadline of the connection has passed; it is closed.
+    fn timed_out(&mut self) {}
 }
 
-/// A stream, or one direction of it, and its witness.
+impl StreamObserver for () {}
+
+impl<O: StreamObserver + ?Sized> StreamObserver for Box<O> {
+    fn read(&mut self, read: &Poll<io::Result<usize>>) {
+        (**self).read(read);
+    }
+
+    fn wrote(&mut self, wrote: &Poll<io::Result<usize>>) {
+        (**self).wrote(wrote);
+    }
+
+    fn timed_out(&mut self) {
+        (**self).timed_out();
+    }
+}
+
+/// A stream, or one direction of it, and its observer.
 #[derive(Debug)]
-pub struct Watched<S, W> {
+pub struct ObservedStream<S, O> {
     stream: S,
-    witness: W,
+    observer: O,
 }
 
-impl<S, W> Watched<S, W> {
-    /// Has what passes through `stream` seen from now on.
-    pub fn new(stream: S, witness: W) -> Watched<S, W> {
-        Watched { stream, witness }
+impl<S, O> ObservedStream<S, O> {
+    /// Reports the reads and writes of `stream` to `observer` from now on.
+    pub fn new(stream: S, observer: O) -> ObservedStream<S, O> {
+        ObservedStream { stream, observer }
     }
 
-    /// Who watches.
-    pub fn witness(&self) -> &W {
-        &self.witness
+    /// The observer, to report a deadline.
+    pub(super) fn observer(&mut self) -> &mut O {
+        &mut self.observer
     }
 
-    /// The stream, no longer watched.
+    /// The stream without its observer.
     pub fn into_inner(self) -> S {
         self.stream
     }
 }
 
-impl<S: AsyncRead + Unpin, W: Witness> AsyncRead for Watched<S, W> {
+impl<S: AsyncRead + Unpin, O: StreamObserver> AsyncRead for ObservedStream<S, O> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -48,15 +67,15 @@ impl<S: AsyncRead + Unpin, W: Witness> AsyncRead for Watched<S, W> {
         let before = buffer.filled().len();
         let read = Pin::new(&mut self.stream).poll_read(cx, buffer);
         let read = read.map_ok(|()| buffer.filled().len() - before);
-        self.witness.read(&read);
+        self.observer.read(&read);
         read.map_ok(|_bytes| ())
     }
 }
 
-impl<S: AsyncWrite + Unpin, W: Witness> AsyncWrite for Watched<S, W> {
+impl<S: AsyncWrite + Unpin, O: StreamObserver> AsyncWrite for ObservedStream<S, O> {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         let wrote = Pin::new(&mut self.stream).poll_write(cx, bytes);
-        self.witness.wrote(&wrote);
+        self.observer.wrote(&wrote);
         wrote
     }
 
@@ -66,7 +85,7 @@ impl<S: AsyncWrite + Unpin, W: Witness> AsyncWrite for Watched<S, W> {
         slices: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
         let wrote = Pin::new(&mut self.stream).poll_write_vectored(cx, slices);
-        self.witness.wrote(&wrote);
+        self.observer.wrote(&wrote);
         wrote
     }
 

@@ -1,19 +1,20 @@
-//! Hosts: the part of an authority or an origin that says whose it is.
+//! Host names and addresses in `Host`, `Origin` and the configuration.
 
+use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// A name, in small letters and without the dot at its end, or an address.
+/// A DNS name in lower case without a trailing dot, or an IP address.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Host {
-    /// A name: whoever runs its name server decides where it leads.
+pub enum Host {
+    /// A name: its name server decides to which address it leads.
     Name(String),
-    /// An address: it leads where it says.
+    /// An address, which no name server can redirect.
     Address(IpAddr),
 }
 
 impl Host {
-    /// A host alone, as in a list of names.
-    pub(crate) fn parse(text: &str) -> Option<Self> {
+    /// Parses a host without a port, as in a list of names.
+    pub fn parse(text: &str) -> Option<Self> {
         if let Some(inside) = text.strip_prefix('[') {
             let address: Ipv6Addr = inside.strip_suffix(']')?.parse().ok()?;
             return Some(Self::Address(IpAddr::V6(address).to_canonical()));
@@ -30,8 +31,8 @@ impl Host {
         is_name.then(|| Self::Name(name.to_ascii_lowercase()))
     }
 
-    /// `HOST` or `HOST:PORT`, and nothing else: no user, no path, no space.
-    pub(crate) fn parse_authority(text: &str) -> Option<Self> {
+    /// Parses `HOST` or `HOST:PORT`, and nothing else: no user, no path, no space.
+    pub fn parse_authority(text: &str) -> Option<Self> {
         let (host, port) = match text.rfind(':') {
             // The last colon of a bare `[::1]` is inside the brackets.
             Some(at) if !text.ends_with(']') => (text.get(..at)?, text.get(at + 1..)?),
@@ -41,8 +42,8 @@ impl Host {
         if is_port { Self::parse(host) } else { None }
     }
 
-    /// Whether it can only be this machine.
-    pub(crate) fn is_loopback(&self) -> bool {
+    /// True if it can only be this machine.
+    pub fn is_loopback(&self) -> bool {
         match self {
             Self::Name(name) => name == "localhost" || name.ends_with(".localhost"),
             Self::Address(address) => address.is_loopback(),
@@ -50,22 +51,32 @@ impl Host {
     }
 }
 
-/// Whether a listener at this address (`HOST:PORT`) can only be reached from this machine.
-pub(crate) fn is_loopback_address(listen: &str) -> bool {
+impl fmt::Display for Host {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Host::Name(name) => f.write_str(name),
+            Host::Address(address) => address.fmt(f),
+        }
+    }
+}
+
+/// True if a listener at this address (`HOST:PORT`) can only be reached from this machine.
+pub fn is_loopback_address(listen: &str) -> bool {
     Host::parse_authority(listen).is_some_and(|host| host.is_loopback())
 }
 
 /// An origin as a browser sends it: `http(s)://HOST[:PORT]`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct WebOrigin {
-    /// Whether it came through TLS.
-    pub(crate) secure: bool,
-    pub(crate) host: Host,
+pub struct WebOrigin {
+    /// True for `https`.
+    pub secure: bool,
+    /// The host, without its port.
+    pub host: Host,
 }
 
 impl WebOrigin {
-    /// None for everything that is no page of a web site, `null` included.
-    pub(crate) fn parse(text: &str) -> Option<Self> {
+    /// Parses an origin; `None` for every other scheme and for `null`.
+    pub fn parse(text: &str) -> Option<Self> {
         let (scheme, authority) = text.split_once("://")?;
         let secure = match scheme.to_ascii_lowercase().as_str() {
             "https" => true,

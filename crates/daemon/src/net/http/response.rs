@@ -1,4 +1,4 @@
-//! Answers of the HTTP server: what they have in common, and those that say no.
+//! Responses of the HTTP front end: common headers, and errors.
 
 use std::convert::Infallible;
 
@@ -12,29 +12,17 @@ use hyper::body::Frame;
 use wire::jsonrpc::{RpcError, error_response};
 use wire::rexd::v1::codes;
 
-use crate::net::auth::Refusal;
+use crate::net::auth::AuthRejection;
 
-/// What an answer carries.
-pub(crate) type Body = UnsyncBoxBody<Bytes, Infallible>;
+/// The body of a response: whole or a stream.
+pub(super) type ResponseBody = UnsyncBoxBody<Bytes, Infallible>;
 
-/// An answer, and whether its body goes on for as long as somebody listens.
-pub(super) struct Answer {
-    pub(super) response: Response<Body>,
-    pub(super) is_stream: bool,
-}
-
-impl From<Response<Body>> for Answer {
-    fn from(response: Response<Body>) -> Answer {
-        Answer { response, is_stream: false }
-    }
-}
-
-/// An answer with a body of this type.
+/// A response with a body of this type.
 pub(super) fn whole(
     status: StatusCode,
     content_type: &'static str,
     body: impl Into<Bytes>,
-) -> Response<Body> {
+) -> Response<ResponseBody> {
     let mut response = Response::new(Full::new(body.into()).boxed_unsync());
     *response.status_mut() = status;
     let headers = response.headers_mut();
@@ -44,19 +32,19 @@ pub(super) fn whole(
     response
 }
 
-pub(super) fn json(status: StatusCode, body: impl Into<Bytes>) -> Response<Body> {
+pub(super) fn json(status: StatusCode, body: impl Into<Bytes>) -> Response<ResponseBody> {
     whole(status, "application/json", body)
 }
 
-/// An answer without a body.
-pub(super) fn empty(status: StatusCode) -> Response<Body> {
+/// A response without a body.
+pub(super) fn empty(status: StatusCode) -> Response<ResponseBody> {
     let mut response = json(status, Bytes::new());
     response.headers_mut().remove(header::CONTENT_TYPE);
     response
 }
 
-/// An answer that goes on; the connection is not used for anything after it.
-pub(super) fn stream(frames: impl Stream<Item = Bytes> + Send + 'static) -> Response<Body> {
+/// A response that is a stream of events; the connection closes after it.
+pub(super) fn stream(frames: impl Stream<Item = Bytes> + Send + 'static) -> Response<ResponseBody> {
     use futures_util::StreamExt as _;
     let frames = frames.map(|bytes| Ok::<_, Infallible>(Frame::data(bytes)));
     let mut response = Response::new(StreamBody::new(frames).boxed_unsync());
@@ -68,8 +56,8 @@ pub(super) fn stream(frames: impl Stream<Item = Bytes> + Send + 'static) -> Resp
     response
 }
 
-/// A refusal with its reason, as the body of every error is: a JSON-RPC error.
-pub(super) fn error(status: StatusCode, error: &RpcError) -> Response<Body> {
+/// An error response, whose body is a JSON-RPC error.
+pub(super) fn error(status: StatusCode, error: &RpcError) -> Response<ResponseBody> {
     let mut response = json(status, error_response(None, error));
     if status == StatusCode::UNAUTHORIZED {
         response.headers_mut().insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
@@ -77,23 +65,23 @@ pub(super) fn error(status: StatusCode, error: &RpcError) -> Response<Body> {
     response
 }
 
-pub(super) fn refused(refusal: &Refusal) -> Response<Body> {
-    error(refusal.status, &RpcError::new(refusal.code, refusal.message.clone()))
+pub(super) fn rejected(rejection: &AuthRejection) -> Response<ResponseBody> {
+    error(rejection.status, &RpcError::new(rejection.code, rejection.message.clone()))
 }
 
-/// A refusal of the request itself.
-pub(super) fn bad(status: StatusCode, message: impl Into<String>) -> Response<Body> {
+/// An error response for an invalid request.
+pub(super) fn bad(status: StatusCode, message: impl Into<String>) -> Response<ResponseBody> {
     error(status, &RpcError::new(codes::INVALID_REQUEST, message.into()))
 }
 
-/// The rest of the request is not looked at: the connection ends with the answer.
-pub(super) fn and_close(mut response: Response<Body>) -> Response<Body> {
+/// Closes the connection after the response, without reading the rest of the request.
+pub(super) fn and_close(mut response: Response<ResponseBody>) -> Response<ResponseBody> {
     response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
     response
 }
 
-pub(super) fn wrong_method(allow: &'static str) -> Response<Body> {
-    let mut response = bad(StatusCode::METHOD_NOT_ALLOWED, format!("this path takes {allow}"));
+pub(super) fn wrong_method(allow: &'static str) -> Response<ResponseBody> {
+    let mut response = bad(StatusCode::METHOD_NOT_ALLOWED, format!("this path accepts {allow}"));
     response.headers_mut().insert(header::ALLOW, HeaderValue::from_static(allow));
     response
 }
