@@ -44,7 +44,7 @@ const RESUME_CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Serves REXD on standard input and output until its peer is done or a signal ends the daemon.
 pub async fn stdio(config: &Config, paths: &Paths) -> anyhow::Result<()> {
-    let shutdown = signals::ending(true)?;
+    let shutdown = signals::handle_shutdown(true)?;
     let stop = shutdown.stop.clone();
     let metrics = Metrics::off();
     let audit = open_audit(config, &metrics)?;

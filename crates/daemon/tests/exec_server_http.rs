@@ -1,7 +1,7 @@
 //! `http/request` against a small server: whole, in pieces, refused, and out of order.
 #![expect(clippy::unwrap_used, reason = "a test that fails may panic")]
 
-use daemon::faces::exec_server::http::{ActiveRequests, HttpFailure, request};
+use daemon::faces::exec_server::methods::http::{ActiveRequests, HttpFailure, request};
 use link::Incoming;
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};

@@ -41,7 +41,7 @@ pub enum HubCommand {
     Host(UnsupportedArgs),
 }
 
-/// `rexhub serve`.
+/// The arguments of `rexhub serve`.
 #[derive(Debug, ArgGroup)]
 pub struct Serve {
     /// Address to listen on; port 0 selects a free port
@@ -81,7 +81,7 @@ pub(crate) struct DataArgs {
     pub(crate) database: Option<String>,
 }
 
-/// `rexhub token`.
+/// The subcommands of `rexhub token`.
 #[derive(Debug, Subcommand)]
 pub enum TokenCommand {
     /// Create a token and print it; it is not shown again
@@ -92,7 +92,7 @@ pub enum TokenCommand {
     Remove(TokenRemove),
 }
 
-/// `rexhub token add`.
+/// The arguments of `rexhub token add`.
 #[derive(Debug, ArgGroup)]
 pub struct TokenAdd {
     /// Name of the token
@@ -107,7 +107,7 @@ pub struct TokenAdd {
     pub(crate) data: DataArgs,
 }
 
-/// `rexhub token list`.
+/// The arguments of `rexhub token list`.
 #[derive(Debug, ArgGroup)]
 pub struct TokenList {
     /// Print JSON, one object per line
@@ -118,7 +118,7 @@ pub struct TokenList {
     pub(crate) data: DataArgs,
 }
 
-/// `rexhub token remove`.
+/// The arguments of `rexhub token remove`.
 #[derive(Debug, ArgGroup)]
 pub struct TokenRemove {
     /// Name of the token

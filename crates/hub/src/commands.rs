@@ -19,7 +19,7 @@ use crate::log;
 use crate::serve::Hub;
 use crate::store::{NewToken, Sqlite, Store as _};
 
-/// Runs one command.
+/// Runs one command of the hub.
 pub async fn run(command: HubCommand) -> anyhow::Result<()> {
     match command {
         HubCommand::Serve(serve) => run_hub(serve).await,

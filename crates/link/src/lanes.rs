@@ -81,7 +81,7 @@ impl ByteBudget {
     }
 }
 
-/// A queued message.
+/// A message that is queued for writing.
 #[derive(Debug)]
 pub(crate) struct Outbound {
     pub(crate) bytes: Bytes,

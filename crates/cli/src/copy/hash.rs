@@ -9,7 +9,7 @@ use sha2::{Digest as _, Sha256};
 /// Bytes read at once.
 const CHUNK: usize = 256 * 1024;
 
-/// An incremental hash.
+/// An incremental hash of a file.
 #[derive(Debug, Clone, Default)]
 pub(super) struct RunningHash(Sha256);
 

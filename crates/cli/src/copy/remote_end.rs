@@ -50,7 +50,7 @@ impl RemoteEnd {
         Err(CopyError::file(format!("cannot follow {path}: too many levels of symbolic links")))
     }
 
-    /// Lists a directory.
+    /// Lists the entries of a directory.
     pub(super) async fn list(&self, path: &str) -> Result<Vec<Result<ListedEntry, CopyError>>, CopyError> {
         let params = v1::FsList { path: path.to_owned(), ..v1::FsList::default() };
         let listed = self.session.files().list(params).await.map_err(error("list", path))?;

@@ -31,12 +31,12 @@ impl<'a> Arguments<'a> {
         }
     }
 
-    /// A required string.
+    /// A string argument that is required.
     pub fn text(&self, name: &str) -> Result<&'a str, BadArguments> {
         self.maybe_text(name)?.ok_or_else(|| self.bad(format!("missing argument `{name}`")))
     }
 
-    /// An optional string.
+    /// A string argument that may be absent.
     pub fn maybe_text(&self, name: &str) -> Result<Option<&'a str>, BadArguments> {
         match self.value(name) {
             None => Ok(None),

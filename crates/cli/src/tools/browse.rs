@@ -19,7 +19,7 @@ const MAX_LINE_CHARS: usize = 500;
 /// The path prefix with which grep searches the output of a process.
 const OF_PROCESS: &str = "process:";
 
-/// Lists a directory.
+/// Lists the entries of a directory.
 pub(super) async fn list(toolbox: &Toolbox, arguments: &Arguments<'_>) -> Result<ToolOutcome, ToolOutcome> {
     let listed = entries(toolbox, arguments.maybe_text("path")?.unwrap_or(".")).await?;
     let text = match listed.entries.is_empty() {

@@ -46,7 +46,7 @@ impl Tool {
         })
     }
 
-    /// The MCP annotations.
+    /// The MCP annotations of a tool.
     pub fn annotations(&self) -> Value {
         json!({
             "title": self.title,

@@ -179,7 +179,7 @@ pub(super) async fn edit(toolbox: &Toolbox, arguments: &Arguments<'_>) -> Result
     Ok(ToolOutcome::text(text).with(value(&edited)).and_link(edited.path.clone(), Some(edited.bytes_written)))
 }
 
-/// Applies a patch.
+/// Applies a patch to files of the target.
 pub(super) async fn patch(toolbox: &Toolbox, arguments: &Arguments<'_>) -> Result<ToolOutcome, ToolOutcome> {
     let text = arguments.text("patch_text")?;
     let patch = |target: TargetSession| async move {

@@ -75,7 +75,7 @@ impl LineWindow {
         self.number >= self.first.saturating_add(self.limit) || self.page.text.len() >= MOST_BYTES
     }
 
-    /// The selected lines.
+    /// The selected lines of the text.
     pub fn finish(self) -> LinePage {
         let has_more = self.page.has_more || self.is_begun;
         LinePage { seen: self.number - 1, has_more, ..self.page }

@@ -26,7 +26,7 @@ struct BashArguments {
     background: bool,
 }
 
-/// Runs a command.
+/// Runs a command on the target.
 pub(super) async fn bash(
     toolbox: &Toolbox,
     arguments: &Arguments<'_>,

@@ -107,7 +107,7 @@ impl TrackedProcess {
         });
     }
 
-    /// The current status.
+    /// The current status of the process.
     pub fn status(&self) -> TrackedStatus {
         self.status.borrow().clone()
     }

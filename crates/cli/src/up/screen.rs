@@ -40,7 +40,7 @@ impl Screen {
         text.lines().try_for_each(|line| output::line(format_args!("    {}", sanitize(line))))
     }
 
-    /// Prints a comment.
+    /// Prints a comment between the commands.
     pub(super) fn say(&self, text: &str) -> Result<(), Failure> {
         self.styled(FAINT, &format!("  {text}"))
     }

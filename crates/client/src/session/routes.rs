@@ -249,7 +249,7 @@ impl EventRoutes {
         detached
     }
 
-    /// Fails every route.
+    /// Fails every route with the same error.
     pub(super) fn fail_all(&mut self, error: &Error) {
         for (_, route) in self.reset(error) {
             route.fail(error);

@@ -20,7 +20,7 @@ pub struct AuthConfig {
     pub certificates: Vec<CertificateConfig>,
 }
 
-/// One configured token.
+/// One token of the configuration.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TokenConfig {
     /// Its name in the audit.
@@ -62,7 +62,7 @@ pub(super) struct ServedRoots<'r> {
     pub(super) effective: &'r [PathBuf],
 }
 
-/// Parses the section.
+/// Parses the section of the configuration.
 pub(super) fn read(
     section: Section<'_, '_>,
     served: ServedRoots<'_>,

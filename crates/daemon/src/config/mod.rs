@@ -50,7 +50,7 @@ pub struct ConfigArgs {
     pub roots: Vec<PathBuf>,
 }
 
-/// The effective configuration.
+/// The effective configuration of a daemon.
 #[derive(Debug, Clone)]
 pub struct Config {
     /// The served directories, as configured.

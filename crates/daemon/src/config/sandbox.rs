@@ -20,7 +20,7 @@ pub struct SandboxConfig {
     pub profiles: Vec<CustomProfile>,
 }
 
-/// A configured profile.
+/// A sandbox profile of the configuration.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CustomProfile {
     /// The name of the profile.

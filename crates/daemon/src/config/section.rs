@@ -90,7 +90,7 @@ pub(super) struct Section<'d, 't> {
 type Found<T> = Result<Option<T>, ConfigError>;
 
 impl<'d, 't> Section<'d, 't> {
-    /// The whole file.
+    /// The section that is the whole file.
     pub(super) fn root(document: &'d Document<'t>, table: &'d DeTable<'t>) -> Self {
         Self { document, path: String::new(), table: Some(table), span: 0..0, known: RefCell::default() }
     }

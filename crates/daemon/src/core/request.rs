@@ -124,7 +124,7 @@ pub struct RequestContext {
 
 /// A request that may run now.
 #[derive(Debug)]
-pub struct Request {
+pub struct AuthorizedRequest {
     /// What it runs under.
     pub context: RequestContext,
     /// Where its response goes.
@@ -135,10 +135,10 @@ pub struct Request {
     pub key: Option<KeyReservation>,
 }
 
-impl Request {
+impl AuthorizedRequest {
     /// Responds, and stores the response under the idempotency key.
     pub async fn finish<T: Serialize>(self, result: Result<T, RpcError>) {
-        let Request { responder, turn, key, .. } = self;
+        let AuthorizedRequest { responder, turn, key, .. } = self;
         if let Some(key) = key {
             key.complete(&result);
         }

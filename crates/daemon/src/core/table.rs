@@ -12,7 +12,7 @@ use sha2::{Digest as _, Sha256};
 use wire::jsonrpc::RpcError;
 
 use super::effects::Effects;
-use super::request::{Details, Request, RequestContext};
+use super::request::{AuthorizedRequest, Details, RequestContext};
 use super::session::{Face, Session};
 use crate::net::auth::Scope;
 
@@ -72,19 +72,19 @@ pub trait Call<F: Face>: Send {
 /// A checked request: its effects, and the action that runs once they are authorized.
 pub struct Prepared<F: Face> {
     pub(super) effects: Effects,
-    pub(super) run: Box<dyn FnOnce(&mut Session<F>, Request) + Send>,
+    pub(super) run: Box<dyn FnOnce(&mut Session<F>, AuthorizedRequest) + Send>,
 }
 
 impl<F: Face> Prepared<F> {
     /// A request that needs no authorization beyond its scope.
-    pub fn new(run: impl FnOnce(&mut Session<F>, Request) + Send + 'static) -> Prepared<F> {
+    pub fn new(run: impl FnOnce(&mut Session<F>, AuthorizedRequest) + Send + 'static) -> Prepared<F> {
         Prepared { effects: Effects::None, run: Box::new(run) }
     }
 
     /// A request with effects on commands or files.
     pub fn with_effects(
         effects: Effects,
-        run: impl FnOnce(&mut Session<F>, Request) + Send + 'static,
+        run: impl FnOnce(&mut Session<F>, AuthorizedRequest) + Send + 'static,
     ) -> Prepared<F> {
         Prepared { effects, run: Box::new(run) }
     }
@@ -213,7 +213,7 @@ pub fn with_size(mut details: Details, name: &'static str, bytes: usize) -> Deta
     details
 }
 
-/// No audit details.
+/// No audit details, for methods without any.
 pub fn no_details<P>(_params: &P) -> Details {
     Vec::new()
 }

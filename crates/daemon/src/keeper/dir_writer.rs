@@ -90,7 +90,7 @@ impl KeeperDirWriter {
         std::fs::rename(self.dir.path.join(STATUS_DRAFT), self.dir.path.join(STATUS))
     }
 
-    /// Removes the socket.
+    /// Removes the socket from the directory.
     pub(super) fn remove_socket(&self) {
         // If it remains, connections to it are refused.
         let _removed = std::fs::remove_file(self.dir.path.join(SOCKET));

@@ -9,7 +9,8 @@ use engine::process::{
 };
 use engine::session::random_name;
 use engine::{Error, Session};
-use tokio::task::JoinHandle;
+use link::task::OwnedTask;
+use tokio_util::task::TaskTracker;
 
 use super::client::{self, KeeperClient};
 use super::client_connection;
@@ -31,7 +32,9 @@ struct Shared {
     settings: KeeperSettings,
     /// A keeper without a job, started in advance after the first start: executing it and creating its directory takes
     /// longer than starting the process.
-    spare: Mutex<Option<JoinHandle<Option<IdleKeeper>>>>,
+    /// Owns the tasks that reap keepers which end before this daemon.
+    tasks: TaskTracker,
+    spare: Mutex<Option<OwnedTask<Option<IdleKeeper>>>>,
 }
 
 /// A detached process that a session has attached to.
@@ -61,7 +64,7 @@ pub struct StartedProcess {
 impl Keepers {
     /// A handle to the keepers in the directory of these settings.
     pub fn new(settings: KeeperSettings) -> Keepers {
-        Keepers { shared: Arc::new(Shared { settings, spare: Mutex::default() }) }
+        Keepers { shared: Arc::new(Shared { settings, spare: Mutex::default(), tasks: TaskTracker::new() }) }
     }
 
     /// Starts a process under a new keeper, on behalf of `by`. Returns when it runs or failed to start, with the same
@@ -74,7 +77,14 @@ impl Keepers {
             return Err(Error::LimitReached { what: "detached processes", limit: limit as u64 });
         }
         let id = ProcessId(format!("p_{}", random_name()?));
-        let report = start::start(self.take_spare().await, &id, by, &spec, &self.shared.settings).await?;
+        let report = start::start(
+            self.take_spare().await,
+            &id,
+            by,
+            &spec,
+            (&self.shared.settings, &self.shared.tasks),
+        )
+        .await?;
         self.prepare_spare();
         match report {
             StartReport::Running { pid, started_at_ms } => {
@@ -176,14 +186,15 @@ impl Keepers {
     /// The prepared keeper; waits for one that is being prepared.
     async fn take_spare(&self) -> Option<IdleKeeper> {
         let spare = self.shared.spare.lock().unwrap_or_else(PoisonError::into_inner).take();
-        spare?.await.ok().flatten()
+        spare?.join().await.ok().flatten()
     }
 
     /// Prepares a keeper for the next start, in the background.
     fn prepare_spare(&self) {
         let settings = self.shared.settings.clone();
         // Bounded by the start of a keeper; the spare exits when its pipe is closed.
-        let preparing = tokio::spawn(async move { IdleKeeper::start(&settings).await.ok() });
+        let tasks = self.shared.tasks.clone();
+        let preparing = OwnedTask::spawn(async move { IdleKeeper::start(&settings, &tasks).await.ok() });
         *self.shared.spare.lock().unwrap_or_else(PoisonError::into_inner) = Some(preparing);
     }
 }

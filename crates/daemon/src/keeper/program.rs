@@ -7,6 +7,7 @@ use std::time::{Duration, SystemTime};
 use engine::audit::{AuditOutcome, AuditRecord, AuditSink as _, Detail};
 use engine::process::{Cursor, LogReader, Process, ProcessSummary, Signal};
 use engine::{Engine, EngineSettings, Error, Session};
+use link::task::OwnedTask;
 use tokio::net::UnixListener;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::{Semaphore, watch};
@@ -109,7 +110,7 @@ impl PreparedKeeper {
 
     async fn run(self, job: KeeperJob) -> io::Result<()> {
         let PreparedKeeper { terms, dir_writer, engine } = self;
-        let stop_requested = install_signal_handlers()?;
+        let (stop_requested, _signal_tasks) = install_signal_handlers()?;
         let (dir_writer, listener) = match dir_writer {
             Ok(dir_writer) => dir_writer,
             Err(error) => {
@@ -209,7 +210,7 @@ impl RunningKeeper {
             stop: CancellationToken::new(),
         });
         let connections = TaskTracker::new();
-        let accepting = tokio::spawn(accept(listener, state.clone(), connections.clone()));
+        let accepting = OwnedTask::spawn(accept(listener, state.clone(), connections.clone()));
         let closed = tokio::select! {
             closed = log_writer::write_log(reader, segments, &written_sender) => closed,
             () = self.kill_on_request() => None,
@@ -226,7 +227,7 @@ impl RunningKeeper {
         connections.close();
         // Slower viewers read the log from disk.
         let _drained = tokio::time::timeout(DRAIN_TIMEOUT, connections.wait()).await;
-        accepting.abort();
+        accepting.stop().await;
         self.dir_writer.remove_socket();
         Ok(())
     }
@@ -300,22 +301,21 @@ async fn accept(listener: UnixListener, state: Arc<ServerState>, connections: Ta
 }
 
 /// Ignores HUP; TERM and INT end the process and then the keeper.
-fn install_signal_handlers() -> io::Result<CancellationToken> {
-    let stop = CancellationToken::new();
+fn install_signal_handlers() -> io::Result<(CancellationToken, Vec<OwnedTask<()>>)> {
+    let (stop, mut tasks) = (CancellationToken::new(), Vec::new());
     for kind in [SignalKind::terminate(), SignalKind::interrupt()] {
         let mut received = signal(kind)?;
         let stop = stop.clone();
-        // Lives as long as the runtime.
-        tokio::spawn(async move {
+        tasks.push(OwnedTask::spawn(async move {
             received.recv().await;
             stop.cancel();
-        });
+        }));
     }
     for kind in [SignalKind::hangup(), SignalKind::from_raw(SIGXFSZ)] {
         // Installing a handler disables the default action.
         let _ignored = signal(kind)?;
     }
-    Ok(stop)
+    Ok((stop, tasks))
 }
 
 /// Sends the report to the daemon and detaches from its streams.

@@ -21,7 +21,7 @@ const MIN_SEGMENT_BYTES: u64 = 1024;
 pub(super) const MAX_SEGMENT_BYTES: u64 = 4 * 1024 * 1024;
 const SUFFIX: &str = ".seg";
 
-/// One segment file.
+/// One segment file of a log.
 #[derive(Debug, Clone)]
 pub(super) struct Segment {
     pub(super) first: u64,

@@ -10,6 +10,7 @@ use rustix::fs::{Mode, OFlags};
 use rustix::pipe::PipeFlags;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::unix::pipe;
+use tokio_util::task::TaskTracker;
 
 use super::job::{KeeperJob, KeeperTerms, StartReport};
 use super::settings::KeeperSettings;
@@ -29,7 +30,7 @@ pub(super) struct IdleKeeper {
 
 impl IdleKeeper {
     /// Executes a keeper program.
-    pub(super) async fn start(settings: &KeeperSettings) -> io::Result<IdleKeeper> {
+    pub(super) async fn start(settings: &KeeperSettings, tasks: &TaskTracker) -> io::Result<IdleKeeper> {
         let (job_end, job) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC)?;
         let (report, report_end) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC)?;
         let null: OwnedFd = rustix::fs::open("/dev/null", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty())?;
@@ -42,7 +43,7 @@ impl IdleKeeper {
         };
         let argv = [settings.program.display().to_string(), "keeper".to_owned()];
         // An empty environment: the process gets its own from the job.
-        spawn_session_leader(&argv, &[], [job_end, report_end, null]).await?;
+        spawn_session_leader(&argv, &[], [job_end, report_end, null], tasks).await?;
         let mut terms = serde_json::to_vec(&KeeperTerms::new(settings))?;
         terms.push(b'\n');
         waiting.job.write_all(&terms).await?;
@@ -79,7 +80,7 @@ pub(super) async fn start(
     id: &ProcessId,
     by: &str,
     spec: &ProcessSpec,
-    settings: &KeeperSettings,
+    (settings, tasks): (&KeeperSettings, &TaskTracker),
 ) -> Result<StartReport, Error> {
     let failed = |source| Error::Spawn { program: "rexd keeper".to_owned(), source };
     let job = KeeperJob::new(id, by, spec);
@@ -91,7 +92,7 @@ pub(super) async fn start(
     let working = match spare {
         Some(working) => working,
         None => {
-            let waiting = IdleKeeper::start(settings).await.map_err(failed)?;
+            let waiting = IdleKeeper::start(settings, tasks).await.map_err(failed)?;
             waiting.send_job(&job).await.map_err(failed)?
         }
     };

@@ -64,7 +64,7 @@ pub async fn remote_executor(
 }
 
 /// Ends every session, unless a second signal wants the end at once: the kernel then takes the processes along.
-async fn shut_down(core: &Core, face: &ExecServer, ending: &signals::Ending) {
+async fn shut_down(core: &Core, face: &ExecServer, ending: &signals::ShutdownSignals) {
     let sessions = [face.sessions().tasks()];
     let orderly = shut_down_core(core, &sessions);
     tokio::select! {
@@ -74,9 +74,12 @@ async fn shut_down(core: &Core, face: &ExecServer, ending: &signals::Ending) {
 }
 
 /// An engine for this face alone, the face over it, and what signals ask for: a terminal that closes is one.
-fn alone(config: &Config, paths: &Paths) -> anyhow::Result<(Arc<Core>, Arc<ExecServer>, signals::Ending)> {
+fn alone(
+    config: &Config,
+    paths: &Paths,
+) -> anyhow::Result<(Arc<Core>, Arc<ExecServer>, signals::ShutdownSignals)> {
     engine::process::raise_open_file_limit();
-    let ending = signals::ending(true)?;
+    let ending = signals::handle_shutdown(true)?;
     let stop = ending.stop.clone();
     let metrics = Metrics::off();
     let audit = open_audit(config, &metrics)?;

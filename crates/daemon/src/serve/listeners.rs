@@ -12,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::exec_server_face::ExecServerFace;
-use super::signals::{self, Ending};
+use super::signals::{self, ShutdownSignals};
 use super::sockets::Sockets;
 use super::{core, link_limits, open_audit, retention, sink};
 use crate::config::{Config, ConfigArgs, Listeners, Paths};
@@ -53,7 +53,7 @@ pub async fn serve(plan: Plan<'_>) -> anyhow::Result<()> {
     let Plan { config, source, paths, listeners, exec_server, passed } = plan;
     // Every connection is one.
     engine::process::raise_open_file_limit();
-    let ending = signals::ending(false)?;
+    let ending = signals::handle_shutdown(false)?;
     let mut hangups = signals::hangups()?;
     let notify = Notify::from_environment();
     let tls = match &listeners.tls {
@@ -107,7 +107,7 @@ fn sockets(
     config: &Config,
     paths: &Paths,
     (auth, tls): (&Auth, &Option<Tls>),
-    ending: &Ending,
+    ending: &ShutdownSignals,
 ) -> anyhow::Result<(Sockets, Option<ExporterHandle>)> {
     let metrics = Metrics::new(&[methods::<Rexd>(), methods::<ExecServer>()]);
     let audit = open_audit(config, &metrics)?;
@@ -267,7 +267,12 @@ async fn end_revoked(server: &HttpFrontEnd, stop: CancellationToken) {
 }
 
 /// Ends sessions and connections; at once if asked a second time.
-async fn drain(sockets: &Sockets, exec_server: Option<&ExecServer>, patience: Duration, ending: &Ending) {
+async fn drain(
+    sockets: &Sockets,
+    exec_server: Option<&ExecServer>,
+    patience: Duration,
+    ending: &ShutdownSignals,
+) {
     let (face, core) = (&sockets.front_end().face, sockets.front_end().face.core());
     let drained = async {
         sockets.tasks.close();

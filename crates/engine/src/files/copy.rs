@@ -23,7 +23,7 @@ use crate::Error;
 const CHUNK: usize = 16 * 1024 * 1024;
 const BUFFER: usize = 256 * 1024;
 
-/// How to copy.
+/// What a copy does with existing and special files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct CopyOptions {
     /// Whether directories are copied with what is in them.

@@ -18,7 +18,7 @@ use rustix::fs::{Mode, OFlags, Stat};
 /// The largest file that is edited or patched: both are held in memory, old and new.
 pub(super) const MAX_BYTES: u64 = 256 * 1024 * 1024;
 
-/// What to replace.
+/// The text to replace in a file.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Edit {
     /// The text to find; empty to replace the whole file, or make it with its directories.

@@ -21,7 +21,7 @@ pub struct GlobOptions {
     pub max_matches: Option<usize>,
 }
 
-/// What matched.
+/// The paths that matched a glob.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct GlobResult {
     /// Absolute paths, sorted bytewise.

@@ -26,7 +26,7 @@ use crate::Error;
 /// Threads of one search; more would only take them from others.
 const MAX_THREADS: usize = 8;
 
-/// How letters compare.
+/// How upper and lower case compare.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Case {
     /// Insensitive unless the pattern has a capital letter.

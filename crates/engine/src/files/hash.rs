@@ -22,7 +22,7 @@ pub struct FileHasher {
     path: PathBuf,
 }
 
-/// What was hashed.
+/// The digest of a file or of its beginning.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FileHash {
     /// The SHA-256 of the bytes.

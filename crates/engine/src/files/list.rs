@@ -18,7 +18,7 @@ use crate::Error;
 /// How many entries pass between two looks at the clock.
 const CHECK_EVERY: usize = 1024;
 
-/// What to list.
+/// Which entries a listing contains.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ListOptions {
     /// Whether to go down into directories; links are listed, not followed.
@@ -29,7 +29,7 @@ pub struct ListOptions {
     pub max_entries: Option<usize>,
 }
 
-/// One name found.
+/// One entry of a directory listing.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DirEntry {
     /// Its absolute path, spelled as the listed directory was.
@@ -51,7 +51,7 @@ impl DirEntry {
     }
 }
 
-/// What was found.
+/// The entries of a directory, possibly cut.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Listing {
     /// Sorted bytewise by name; a directory's own entries follow it at once.

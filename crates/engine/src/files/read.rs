@@ -41,7 +41,7 @@ impl ReadRange {
     }
 }
 
-/// What was read.
+/// The bytes that were read, and facts about the file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FileContent {
     /// The bytes of the range.

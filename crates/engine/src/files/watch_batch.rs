@@ -24,7 +24,7 @@ pub enum FileEventKind {
     Renamed,
 }
 
-/// One change.
+/// One change of a file or directory.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FileEvent {
     /// The path, spelled as the watched directory was.
@@ -85,7 +85,7 @@ impl EventBuffer {
         self.overflow = true;
     }
 
-    /// Ends the batch.
+    /// Takes the batch and starts an empty one.
     pub(super) fn take(&mut self) -> FileEventBatch {
         let mut leaving: Vec<PathBuf> = self.leaving.drain().map(|(_, path)| path).collect();
         leaving.sort_unstable();

@@ -41,7 +41,7 @@ pub enum Durability {
     Relaxed,
 }
 
-/// How to write.
+/// What a write does with an existing file, parents and durability.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct WriteOptions {
     /// What to do with a file that exists.
@@ -71,7 +71,7 @@ impl Default for WriteOptions {
     }
 }
 
-/// What was written.
+/// The result of a write to a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct WriteResult {
     /// How many bytes were given and are now in the file.

@@ -134,7 +134,7 @@ pub(super) struct NoRecorder;
 
 impl DecisionRecorder for NoRecorder {}
 
-/// Records an explanation.
+/// Records each step of a policy decision.
 #[derive(Default)]
 pub(super) struct ExplanationRecorder {
     pub(super) subjects: Vec<Subject>,

@@ -10,6 +10,7 @@ use rustix::fs::{Mode, OFlags};
 use rustix::process::{Pid, WaitId, WaitIdOptions};
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
+use tokio::task::JoinSet;
 
 use super::cgroup::{Lease, Pool};
 use super::child::SessionMode;
@@ -47,6 +48,8 @@ pub(crate) struct Launcher {
     swept: Once,
     limiter: Limiter,
     adopting: Once,
+    /// The task that reaps orphans; aborted with the launcher.
+    reaper: Mutex<JoinSet<()>>,
     /// Whether the daemon has a terminal that commands must not reach.
     has_terminal: bool,
     sandboxes: Arc<SandboxCache>,
@@ -82,6 +85,7 @@ impl Launcher {
             swept: Once::new(),
             limiter: Limiter::default(),
             adopting: Once::new(),
+            reaper: Mutex::default(),
             has_terminal: terminal.is_ok(),
             sandboxes: Arc::new(SandboxCache::new(sandbox)),
         }
@@ -182,7 +186,7 @@ impl Launcher {
         let (started, lease) = match within {
             Err(error) if lease.is_some() && !is_limited && is_refusal(&error) => {
                 // The cgroup is there, but this kernel or its filter lets nobody be cloned into it.
-                self.adopting.call_once(orphans::adopt);
+                self.adopting.call_once(|| orphans::adopt(&self.reaper));
                 (LEADERS.hold(|| spawn::start(&order(None)))?, None)
             }
             started => (started?, lease),
@@ -217,7 +221,7 @@ impl Launcher {
             }
             // The first process of a container is handed every orphan there, cgroups or not.
             if pool.is_err() || std::process::id() == 1 {
-                self.adopting.call_once(orphans::adopt);
+                self.adopting.call_once(|| orphans::adopt(&self.reaper));
             }
             pool.ok()
         };

@@ -1,6 +1,7 @@
 //! What the log promises its readers, with nothing but the log.
 
 use super::*;
+use crate::process::text::incomplete_tail;
 
 fn look(log: &OutputLog, cursor: Cursor, max: usize) -> Found {
     log.look(Position { cursor, is_past_exit: false }, max)

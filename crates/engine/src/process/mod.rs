@@ -26,6 +26,7 @@ mod stdin;
 mod streams;
 mod supervisor;
 pub(crate) mod sys;
+mod text;
 mod tree;
 mod waits;
 

@@ -1,13 +1,16 @@
 //! Orphans: without cgroups the daemon becomes the subreaper, so that descendants that left their tree can be found and reaped.
 
+use std::sync::{Mutex, PoisonError};
+
 use rustix::process::{Pid, WaitId, WaitIdOptions};
 use tokio::signal::unix::{SignalKind, signal};
+use tokio::task::JoinSet;
 
 use super::launch::LEADERS;
 use super::proc;
 
-/// Makes this process the subreaper of its descendants, and reaps orphans as they exit.
-pub(super) fn adopt() {
+/// Makes this process the subreaper of its descendants, and reaps orphans as they exit, in a task of `tasks`.
+pub(super) fn adopt(tasks: &Mutex<JoinSet<()>>) {
     let own = Pid::from_raw(1);
     if let Err(error) = rustix::process::set_child_subreaper(own) {
         tracing::warn!(%error, "cannot become the subreaper: descendants of a command may outlive it");
@@ -15,8 +18,8 @@ pub(super) fn adopt() {
     }
     match signal(SignalKind::child()) {
         Ok(mut ended) => {
-            // Lives as long as the runtime; it owns nothing that would need an orderly end.
-            tokio::spawn(async move {
+            let mut tasks = tasks.lock().unwrap_or_else(PoisonError::into_inner);
+            tasks.spawn(async move {
                 while ended.recv().await.is_some() {
                     LEADERS.others(proc::children(), reap);
                 }

@@ -7,6 +7,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use rustix::fs::{Mode, OFlags};
 use rustix::process::{WaitId, WaitIdOptions};
 use tokio::io::Interest;
+use tokio_util::task::TaskTracker;
 
 use super::child::SessionMode;
 use super::launch::{LEADERS, discard, verdict};
@@ -15,11 +16,13 @@ use super::spawn::{self, SpawnRequest, SpawnedChild};
 use super::sys;
 
 /// Starts a program with exactly this environment, as the leader of a new session, in `/`, with no descriptors but the
-/// three streams. Returns its pid once it executes. It outlives this process; if it ends first, it is reaped.
+/// three streams. Returns its pid once it executes. It outlives this process; if it ends
+/// first, a task of `tasks` reaps it.
 pub async fn spawn_session_leader(
     argv: &[String],
     env: &[(OsString, OsString)],
     stdio: [OwnedFd; 3],
+    tasks: &TaskTracker,
 ) -> io::Result<i32> {
     let cwd = rustix::fs::open("/", OFlags::DIRECTORY | OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?;
     let order = SpawnRequest {
@@ -50,8 +53,7 @@ pub async fn spawn_session_leader(
         return Err(error.into());
     }
     let number = pid.as_raw_nonzero().get();
-    // Lives as long as the runtime, which has nothing to do for a child that outlives it.
-    tokio::spawn(async move {
+    tasks.spawn(async move {
         // An error here only means that there is nothing to wait for.
         let _ended = ended.readable().await;
         let handle = WaitId::PidFd(ended.get_ref().as_fd());

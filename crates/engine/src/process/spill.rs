@@ -10,8 +10,9 @@ use bytes::Bytes;
 use rustix::fs::{FallocateFlags, Mode, OFlags};
 use rustix::io::Errno;
 
-use super::log::{Cursor, cut_at_character};
+use super::log::Cursor;
 use super::spec::Stream;
+use super::text::{cut_at_character, incomplete_tail};
 
 /// Runs that one log may have on disk. They are kept in memory, and looked through: a program that changes streams with
 /// every byte is slowed by its pipe sooner than one that writes much to one of them.
@@ -157,11 +158,7 @@ impl Spilled {
         let start = self.segment.start + self.offset;
         let ends_here = self.offset + self.len as u64 == self.segment.len;
         let whole = Bytes::from(bytes);
-        let max = if ends_here {
-            whole.len()
-        } else {
-            whole.len().saturating_sub(super::log::incomplete_tail(&whole))
-        };
+        let max = if ends_here { whole.len() } else { whole.len().saturating_sub(incomplete_tail(&whole)) };
         let bytes = cut_at_character(whole, max.max(1));
         let next = Cursor(start + bytes.len() as u64);
         Ok((self.segment.stream, bytes, next))

@@ -12,9 +12,9 @@ use rustix::termios::Winsize;
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 
-use super::log::incomplete_tail;
 use super::spec::{Stream, TerminalSize};
 use super::sys;
+use super::text::incomplete_tail;
 
 /// The first read of a stream; interactive output is small.
 const SMALLEST_READ: usize = 8 * 1024;

@@ -69,7 +69,7 @@ impl MountPlan {
         writable(confinement).iter().any(|root| path != root && path.starts_with(root))
     }
 
-    /// Creates the namespaces.
+    /// Creates the namespaces that the plan needs.
     pub(super) fn create(&self, features: &Features) -> Result<Namespaces, SetupError> {
         let mut script = SyscallScript::default();
         let mut kinds = libc::CLONE_NEWNS | libc::CLONE_NEWIPC;

@@ -147,7 +147,7 @@ impl StandIn {
         Err(Errno::BUSY.into())
     }
 
-    /// Device and inode.
+    /// Device and inode of the stand-in.
     pub(super) fn identity(&self) -> Option<(u64, u64)> {
         identity(self.opened.as_fd())
     }

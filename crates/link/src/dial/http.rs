@@ -23,7 +23,7 @@ const MAX_REDIRECTS: usize = 10;
 /// Effectively no deadline.
 const NO_DEADLINE: Duration = Duration::from_secs(365 * 24 * 3_600);
 
-/// An HTTP request.
+/// An HTTP request to be sent.
 #[derive(Debug, Clone)]
 pub struct Request {
     /// The HTTP method.

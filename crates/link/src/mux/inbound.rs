@@ -124,7 +124,7 @@ impl Inbound {
         self.forget();
     }
 
-    /// Drops incomplete messages.
+    /// Drops the messages that are incomplete.
     pub(super) fn forget(&mut self) {
         self.early.clear();
         self.early_bytes = 0;

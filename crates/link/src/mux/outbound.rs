@@ -218,7 +218,7 @@ impl Outbound {
         }
     }
 
-    /// Checks the timers.
+    /// Checks which timers have expired.
     pub(super) fn look(&mut self, now: Instant) -> TimerAction {
         let (_, most, tries) = self.retry;
         if self.retry_at.is_none_or(|at| now < at) {

@@ -66,7 +66,7 @@ struct EndedStream {
 }
 
 impl Streams {
-    /// An empty table.
+    /// An empty table of streams for one role.
     pub fn new(role: Role, limits: Limits) -> Streams {
         Streams {
             role,

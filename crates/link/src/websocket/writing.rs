@@ -26,7 +26,7 @@ const SUSPECTED_PING_FACTOR: u32 = 4;
 /// The limit on the reason in a close frame, in bytes.
 const MAX_REASON: usize = 123;
 
-/// Writes one connection.
+/// Writes the frames of one connection.
 pub(super) struct Writer<W> {
     output: W,
     queue: Queue<Framer>,

@@ -14,7 +14,7 @@ use sha2::{Digest as _, Sha256};
 use crate::core::state::to_ms;
 use crate::observe::audit::{redact_argv, redact_text};
 
-/// One approval.
+/// One approval as it is stored.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(super) struct ApprovalRecord {
     pub(super) state: ApprovalState,

@@ -96,7 +96,7 @@ impl StoredResponses {
 }
 
 impl KeyReservation {
-    /// Stores the response.
+    /// Stores the response under the key.
     pub fn complete<T: Serialize>(mut self, result: &Result<T, RpcError>) {
         let response = match result {
             Ok(result) => serde_json::to_value(result).map_err(|error| RpcError::internal(error.to_string())),

@@ -6,8 +6,10 @@
 
 mod approver;
 mod connections;
+mod handle;
 pub mod keys;
 pub mod liveness;
+mod options;
 mod registry;
 mod requests;
 pub mod scheduler;
@@ -16,14 +18,15 @@ pub mod write_batch;
 
 pub use approver::SessionApprover;
 pub use connections::{Resumption, SessionConnection};
+pub use handle::SessionHandle;
 pub use liveness::{Retention, SessionLiveness, SubscriptionId};
+pub use options::SessionOptions;
 pub use registry::SessionRegistry;
 pub use requests::PendingRequest;
 
 use std::path::PathBuf;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use engine::approval::{ApprovalUpdate, ApproverRegistration};
 use engine::files::PathGuard;
@@ -44,11 +47,10 @@ use super::authorize::Authorization;
 use super::effects::{Effects, FileEffects};
 use super::events::{EventOptions, Follow, ProcessEvents, PublisherHandle, PublisherMessage};
 use super::path_rules::PathRules;
-use super::request::{Request, RequestContext, Requester};
+use super::request::{AuthorizedRequest, RequestContext, Requester};
 use super::responder::Responder;
 use super::sandbox::SessionSandbox;
 use super::table::Method;
-use crate::net::auth::Caller;
 use crate::observe::metrics::{ProcessOwner, QueueGauge, SessionGauge};
 use keys::IdempotencyKeys;
 use scheduler::{RequestScheduler, SchedulerGuard};
@@ -108,62 +110,6 @@ pub trait Face: Sized + Send + Sync + 'static {
     fn close(_session: &mut Session<Self>) {}
 }
 
-/// What a session is made from.
-pub struct SessionOptions<F: Face> {
-    /// The face that opens it.
-    pub face: Arc<F>,
-    /// Who opens it; with the id of the session.
-    pub requester: Requester,
-    /// Owns its processes.
-    pub engine: engine::Session,
-    /// The directories it may reach.
-    pub roots: Roots,
-    /// Where relative paths start.
-    pub cwd: PathBuf,
-    /// Its limits.
-    pub limits: Limits,
-    /// What confines its processes and files.
-    pub sandbox: SessionSandbox,
-    /// How its events are published.
-    pub events: EventOptions,
-    /// Whether its client can show and answer requests for approval.
-    pub can_approve: bool,
-    /// Whether it is kept for a later connection.
-    pub is_resumable: bool,
-    /// What the protocol adds.
-    pub state: F::State,
-}
-
-impl<F: Face> SessionOptions<F> {
-    /// A resumable session of this caller with the operator's roots and limits, whose events are replayed.
-    pub fn new(
-        face: &Arc<F>,
-        caller: &Arc<Caller>,
-        state: F::State,
-    ) -> Result<SessionOptions<F>, engine::Error> {
-        let (core, id) = (face.core(), engine::session::random_name()?);
-        Ok(SessionOptions {
-            face: face.clone(),
-            requester: Requester { session: Some(id.into()), ..Requester::new(F::NAME, caller.clone()) },
-            engine: core.engine.open_session()?,
-            roots: core.roots.clone(),
-            cwd: core.roots.paths().first().cloned().unwrap_or_default(),
-            limits: core.limits.clone(),
-            sandbox: SessionSandbox::new(None, core.roots.clone()),
-            events: EventOptions::replaying(face.retention().resume_bytes),
-            can_approve: false,
-            is_resumable: true,
-            state,
-        })
-    }
-
-    /// Opens the session on a connection.
-    pub fn open(self, connection: SessionConnection) -> SessionHandle<F> {
-        let (session, inbox) = Session::new(self, Some(connection));
-        session.start(inbox)
-    }
-}
-
 /// A session. Its own task drives it, message by message.
 pub struct Session<F: Face> {
     /// The face it belongs to.
@@ -221,7 +167,7 @@ pub enum SessionMessage<F: Face> {
 }
 
 impl<F: Face> SessionMessage<F> {
-    /// A task's result.
+    /// Wraps the result of a task.
     pub fn update(update: impl FnOnce(&mut Session<F>) + Send + 'static) -> SessionMessage<F> {
         SessionMessage::Update(Box::new(update))
     }
@@ -232,72 +178,6 @@ impl<F: Face> SessionMessage<F> {
         complete: impl FnOnce(&mut Session<F>, Responder) + Send + 'static,
     ) -> SessionMessage<F> {
         SessionMessage::Complete(responder, Box::new(complete))
-    }
-}
-
-/// A handle to one session. Cheap to clone; the session does not end with its last handle.
-pub struct SessionHandle<F: Face> {
-    /// The session's id.
-    pub id: Arc<str>,
-    /// Who opened it.
-    pub requester: Requester,
-    inbox: mpsc::Sender<SessionMessage<F>>,
-    disconnected_since: Arc<AtomicU64>,
-    tasks: TaskTracker,
-}
-
-impl<F: Face> Clone for SessionHandle<F> {
-    fn clone(&self) -> SessionHandle<F> {
-        SessionHandle {
-            id: self.id.clone(),
-            requester: self.requester.clone(),
-            inbox: self.inbox.clone(),
-            disconnected_since: self.disconnected_since.clone(),
-            tasks: self.tasks.clone(),
-        }
-    }
-}
-
-impl<F: Face> SessionHandle<F> {
-    /// Sends a request; it comes back if the session is over.
-    pub async fn request(&self, request: PendingRequest<F>) -> Result<(), PendingRequest<F>> {
-        match self.inbox.send(SessionMessage::Request(Box::new(request))).await {
-            Ok(()) => Ok(()),
-            Err(mpsc::error::SendError(SessionMessage::Request(request))) => Err(*request),
-            Err(_other) => Ok(()),
-        }
-    }
-
-    /// Sends a message; a session that is over ignores it.
-    pub async fn send(&self, message: SessionMessage<F>) {
-        self.inbox.send(message).await.ok();
-    }
-
-    /// Sends a message without waiting; a task of the core waits while the inbox is full.
-    pub fn send_soon(&self, message: SessionMessage<F>) {
-        if let Err(mpsc::error::TrySendError::Full(message)) = self.inbox.try_send(message) {
-            let inbox = self.inbox.clone();
-            self.tasks.spawn(async move { inbox.send(message).await.ok() });
-        }
-    }
-
-    /// Ends the session without waiting for it.
-    pub fn end_soon(&self) {
-        self.send_soon(SessionMessage::End);
-    }
-
-    /// Whether the session has ended completely.
-    pub fn is_over(&self) -> bool {
-        self.inbox.is_closed()
-    }
-
-    /// Waits until the session has ended completely.
-    pub async fn ended(&self) {
-        self.inbox.closed().await;
-    }
-
-    fn disconnected_since(&self) -> u64 {
-        self.disconnected_since.load(Ordering::Relaxed)
     }
 }
 
@@ -399,7 +279,7 @@ impl<F: Face> Session<F> {
         &mut self,
         spec: ProcessSpec,
         events: F::Events,
-        request: Request,
+        request: AuthorizedRequest,
         result: impl FnOnce(&Process) -> T + Send + 'static,
     ) {
         let starting = match self.engine.start(spec) {
@@ -525,4 +405,4 @@ impl<F: Face> std::fmt::Debug for Session<F> {
     }
 }
 
-opaque_debug!(SessionOptions<F: Face>, SessionMessage<F: Face>, SessionHandle<F: Face>, SessionInbox<F: Face>);
+opaque_debug!(SessionMessage<F: Face>, SessionInbox<F: Face>);

@@ -10,7 +10,7 @@ use super::scheduler::SchedulerGuard;
 use super::{Face, Session, SessionMessage};
 use crate::core::authorize::{ApprovalNeeded, ApprovalWait, AuthorizationOutcome, authorize};
 use crate::core::effects::Effects;
-use crate::core::request::{Request, RequestContext};
+use crate::core::request::{AuthorizedRequest, RequestContext};
 use crate::core::responder::Responder;
 use crate::core::runtime_policy::RuntimePolicy;
 use crate::core::table::{Call, Prepared, Schedule};
@@ -151,7 +151,9 @@ impl<F: Face> Session<F> {
     fn run(&mut self, request: Box<PendingRequest<F>>, turn: SchedulerGuard) {
         let PendingRequest { responder, key, prepared, .. } = *request;
         match prepared {
-            Some((prepared, context)) => (prepared.run)(self, Request { context, responder, turn, key }),
+            Some((prepared, context)) => {
+                (prepared.run)(self, AuthorizedRequest { context, responder, turn, key })
+            }
             None => self.reject(responder, RpcError::internal("the request was not prepared")),
         }
     }

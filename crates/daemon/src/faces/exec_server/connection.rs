@@ -14,7 +14,7 @@ use wire::exec_server::envelope::{self, Message};
 use wire::exec_server::{ErrorObject, v1};
 use wire::jsonrpc::RpcError;
 
-use super::session::{Handle, initialize_response, open, resume};
+use super::session::{ExecServerHandle, initialize_response, open, resume};
 use super::table::{Admission, admission};
 use super::{ConnectionCall, ExecServer};
 use crate::core::SHUTDOWN_TIMEOUT;
@@ -58,7 +58,7 @@ pub(super) struct Connection {
     context: ConnectionContext,
     outgoing: Outgoing,
     phase: Phase,
-    session: Option<(Handle, SubscriptionId)>,
+    session: Option<(ExecServerHandle, SubscriptionId)>,
     slots: Arc<Semaphore>,
     process_memory: Arc<Semaphore>,
     waiting: VecDeque<Request>,
@@ -322,7 +322,7 @@ impl Connection {
         &self,
         id: &str,
         connection: SessionConnection,
-    ) -> Result<(Handle, SubscriptionId, Option<crate::core::events::Gap>), RpcError> {
+    ) -> Result<(ExecServerHandle, SubscriptionId, Option<crate::core::events::Gap>), RpcError> {
         let unknown = || RpcError::invalid_request(format!("there is no session {id:?} to resume"));
         let handle = self.face.sessions().find(id, &self.context.caller).ok_or_else(unknown)?;
         let (message, resumed) = resume(connection);

@@ -93,7 +93,7 @@ impl SequenceIndex {
         self.state.send_modify(|state| state.is_running = true);
     }
 
-    /// Counts a read.
+    /// Counts a read by a client.
     pub(super) fn count_read(&self) {
         self.state.send_modify(|state| state.reads += 1);
     }
@@ -102,7 +102,7 @@ impl SequenceIndex {
         self.state.send_modify(|state| state.has_failed = true);
     }
 
-    /// Numbers the exit.
+    /// Assigns a number to the exit.
     pub(super) fn exited(&self, exit: ProcessExit) -> u64 {
         self.count(|state| state.exited = Some(exit))
     }

@@ -28,7 +28,7 @@ use crate::core::session::{
 /// A session of this face.
 pub(super) type Session = crate::core::session::Session<ExecServer>;
 /// A handle to one.
-pub(super) type Handle = SessionHandle<ExecServer>;
+pub(super) type ExecServerHandle = SessionHandle<ExecServer>;
 
 /// How long an ended process is kept: clients read its end and output after reconnecting.
 const KEEP_ENDED: Duration = Duration::from_secs(30);
@@ -227,7 +227,7 @@ pub(super) fn open(
     client: String,
     connection: SessionConnection,
     is_resumable: bool,
-) -> Result<Handle, RpcError> {
+) -> Result<ExecServerHandle, RpcError> {
     let limits = |limits: &mut ProcessLimits| {
         limits.log_bytes = LOG_BYTES;
         limits.drain_idle = DRAIN_IDLE;
@@ -310,7 +310,7 @@ fn random_uuid() -> Result<String, RpcError> {
 }
 
 /// The result of `initialize`.
-pub(super) fn initialize_response(face: &ExecServer, session: &Handle) -> v1::InitializeResponse {
+pub(super) fn initialize_response(face: &ExecServer, session: &ExecServerHandle) -> v1::InitializeResponse {
     v1::InitializeResponse {
         protocol_version: Some(wire::exec_server::v0::PROTOCOL_VERSION.to_owned()),
         session_id: Some(session.id.to_string()),

@@ -13,7 +13,7 @@ use wire::jsonrpc::RpcError;
 use wire::rexd::v1;
 
 use super::errors::{session_not_found, unknown_session};
-use super::session::{Handle, open, resume};
+use super::session::{RexdHandle, open, resume};
 use super::{ConnectionCall, Rexd, methods};
 use crate::core::SHUTDOWN_TIMEOUT;
 use crate::core::dispatch::{Dispatch, dispatch};
@@ -31,7 +31,7 @@ const FLUSH_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// A session on this connection.
 struct ConnectionSession {
-    handle: Handle,
+    handle: RexdHandle,
     /// Which of the session's connections this one is.
     subscription: SubscriptionId,
     is_resumable: bool,

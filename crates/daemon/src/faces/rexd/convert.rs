@@ -97,7 +97,7 @@ pub(super) fn hash(bytes: &[u8]) -> String {
     hex::encode(Sha256::digest(bytes))
 }
 
-/// What `fs.edit` replaces.
+/// The edit that `fs.edit` requests.
 pub(super) fn edit(params: &v1::FsEdit) -> Edit {
     Edit {
         old: params.old_string.clone(),

@@ -60,7 +60,7 @@ impl Rexd {
         }
     }
 
-    /// The open sessions.
+    /// The open sessions of this face.
     pub fn open_sessions(&self) -> &SessionRegistry<Rexd> {
         &self.sessions
     }

@@ -20,7 +20,7 @@ use super::events::{chunk_bytes, line_bytes};
 use super::quirks::{self, Quirks};
 use crate::config::OFF;
 use crate::core::events::{EventOptions, Gap, Listener, NotYet, StreamEvent, WhileAway};
-use crate::core::request::{ConnectionContext, Request, Requester};
+use crate::core::request::{AuthorizedRequest, ConnectionContext, Requester};
 use crate::core::responder::Responder;
 use crate::core::sandbox::SessionSandbox;
 use crate::core::session::{
@@ -31,7 +31,7 @@ use crate::net::auth::Caller;
 /// A session of this face.
 pub(super) type Session = crate::core::session::Session<Rexd>;
 /// A handle to one.
-pub(super) type Handle = SessionHandle<Rexd>;
+pub(super) type RexdHandle = SessionHandle<Rexd>;
 
 /// What this server can do beyond opening a session.
 const CAPABILITIES: &[&str] = &[
@@ -98,9 +98,9 @@ pub(super) struct ClientCapabilities {
 
 /// A request for a process that is being looked up among the detached ones.
 pub(super) struct ProcessLookup {
-    pub(super) request: Request,
+    pub(super) request: AuthorizedRequest,
     pub(super) not_found: RpcError,
-    pub(super) then: Box<dyn FnOnce(&mut Session, Process, Request) + Send>,
+    pub(super) then: Box<dyn FnOnce(&mut Session, Process, AuthorizedRequest) + Send>,
 }
 
 /// What REXD keeps per session.
@@ -136,7 +136,7 @@ impl RexdState {
     }
 
     /// Drops watches and attached processes; returns the requests that still wait.
-    pub(super) fn release(&mut self) -> Vec<Request> {
+    pub(super) fn release(&mut self) -> Vec<AuthorizedRequest> {
         self.watches.clear();
         self.attached.clear();
         std::mem::take(&mut self.lookups).into_values().flatten().map(|lookup| lookup.request).collect()
@@ -145,7 +145,7 @@ impl RexdState {
 
 /// A session that was just opened.
 pub(super) struct Opened {
-    pub(super) handle: Handle,
+    pub(super) handle: RexdHandle,
     pub(super) result: v1::SessionOpenResult,
 }
 

@@ -66,7 +66,7 @@ impl Scope {
     }
 }
 
-/// An authenticated identity.
+/// An authenticated identity with its scopes and roots.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Caller {
     /// The kind of credential and its name, as in `token:ci`, `cert:laptop`, `uid:1000`, `stdio`. Connections with the same

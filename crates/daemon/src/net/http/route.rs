@@ -46,7 +46,7 @@ impl Route {
     }
 }
 
-/// Answers one request.
+/// Responds to one HTTP request.
 pub(super) async fn respond(exchange: &HttpExchange, request: Request<Incoming>) -> Response<ResponseBody> {
     let front_end = &exchange.front_end;
     let route = Route::of(front_end, request.uri().path());

@@ -8,7 +8,7 @@ use super::own;
 use super::text::{MetricType, Page};
 use super::{Counts, MethodCounts};
 
-/// The whole page.
+/// The whole page in the exposition format.
 pub(super) fn page(counts: &Counts) -> String {
     let mut page = Page::default();
     daemon(&mut page, counts);

@@ -21,7 +21,7 @@ pub(super) enum MetricType {
 }
 
 impl Page {
-    /// Opens a family.
+    /// Opens a family of series.
     pub(super) fn family(&mut self, name: &'static str, kind: MetricType, help: &str) {
         self.family = name;
         let kind = match kind {

@@ -3,7 +3,7 @@
 use super::{Parsed, Parser, Unparsable};
 use crate::policy::words::Word;
 
-/// A parsed word.
+/// A word of shell text after parsing.
 #[derive(Debug)]
 pub(super) struct ShellToken {
     /// The known text after quote removal.

@@ -48,7 +48,7 @@ pub enum WsAuthError {
 }
 
 impl WsAuth {
-    /// Reads the flags.
+    /// Reads what the flags require of clients.
     pub fn from_flags(
         method: Option<&str>,
         file: Option<&Path>,

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use serde_json::Value;
 use wire::exec_server::v1::EnvironmentStatus;
 
-use super::{PrepareResult, Prepared};
+use super::{ExecServerPrepared, PrepareResult};
 use crate::core::request::RequestContext;
 use crate::faces::exec_server::paths::uri;
 use crate::faces::exec_server::session::Session;
@@ -18,17 +18,17 @@ use crate::faces::exec_server::session::Session;
 /// The shell for a user without one.
 const FALLBACK: &str = "/bin/sh";
 
-/// `environment/info`.
+/// Checks and converts a `environment/info` request.
 pub(crate) fn info_request(_: &Arc<Value>, _: &Session, _: &RequestContext) -> PrepareResult {
-    Ok(Prepared::new(|session, request| {
+    Ok(ExecServerPrepared::new(|session, request| {
         let info = info(&session.roots);
         session.spawn(request.finish(Ok(info)));
     }))
 }
 
-/// `environment/status`.
+/// Checks and converts a `environment/status` request.
 pub(crate) fn status_request(_: &Arc<Value>, _: &Session, _: &RequestContext) -> PrepareResult {
-    Ok(Prepared::new(|session, request| {
+    Ok(ExecServerPrepared::new(|session, request| {
         session.spawn(request.finish(Ok(EnvironmentStatus { status: "ready".to_owned() })));
     }))
 }

@@ -9,15 +9,15 @@ use wire::exec_server::code;
 use wire::exec_server::v1::{self, Done};
 use wire::jsonrpc::RpcError;
 
-use super::{PrepareResult, Prepared, off_thread, path, run};
-use crate::core::request::{Request, RequestContext};
+use super::{ExecServerPrepared, PrepareResult, off_thread, path, run};
+use crate::core::request::{AuthorizedRequest, RequestContext};
 use crate::faces::exec_server::errors::rpc_error;
 use crate::faces::exec_server::session::Session;
 
 /// The largest file that is read as a whole.
 const MAX_READ: u64 = 512 * 1024 * 1024;
 
-/// `fs/readFile`.
+/// Checks and converts a `fs/readFile` request.
 pub(crate) fn read_file(
     params: &Arc<v1::FsReadFileParams>,
     session: &Session,
@@ -25,10 +25,10 @@ pub(crate) fn read_file(
 ) -> PrepareResult {
     let path = path(session, context, &params.path, params.sandbox.as_ref())?;
     let follows = params.follow_symlinks.unwrap_or(true);
-    Ok(Prepared::new(move |session, request| {
+    Ok(ExecServerPrepared::new(move |session, request| {
         let memory = session.state.response_memory();
         session.spawn(async move {
-            let Request { mut responder, turn, .. } = request;
+            let AuthorizedRequest { mut responder, turn, .. } = request;
             let cached = if follows { files::read_cached(&path, ReadRange::whole(MAX_READ)) } else { None };
             let id = responder.id();
             let encode = move |read: Result<FileContent, Error>| {
@@ -72,7 +72,7 @@ pub(crate) fn write_file(
 ) -> PrepareResult {
     let path = path(session, context, &params.path, params.sandbox.as_ref())?;
     let params = params.clone();
-    Ok(Prepared::new(move |session, request| {
+    Ok(ExecServerPrepared::new(move |session, request| {
         run(session, request, move || {
             let bytes = wire::base64::decode(&params.data_base64)
                 .map_err(|error| RpcError::invalid_request(format!("dataBase64: {error}")))?;
@@ -83,7 +83,7 @@ pub(crate) fn write_file(
     }))
 }
 
-/// `fs/createDirectory`.
+/// Checks and converts a `fs/createDirectory` request.
 pub(crate) fn create_directory(
     params: &Arc<v1::FsCreateDirectoryParams>,
     session: &Session,
@@ -91,7 +91,7 @@ pub(crate) fn create_directory(
 ) -> PrepareResult {
     let path = path(session, context, &params.path, params.sandbox.as_ref())?;
     let (follows, recursive) = (params.follow_symlinks.unwrap_or(true), params.recursive.unwrap_or(true));
-    Ok(Prepared::new(move |session, request| {
+    Ok(ExecServerPrepared::new(move |session, request| {
         run(session, request, move || {
             check_links(&path, follows)?;
             files::make_directory(&path, recursive).map(|()| Done {}).map_err(rpc_error)
@@ -107,7 +107,7 @@ pub(crate) fn remove(
 ) -> PrepareResult {
     let path = path(session, context, &params.path, params.sandbox.as_ref())?;
     let params = params.clone();
-    Ok(Prepared::new(move |session, request| {
+    Ok(ExecServerPrepared::new(move |session, request| {
         run(session, request, move || {
             check_parents(&path, params.follow_symlinks.unwrap_or(true))?;
             let recursive = params.recursive.unwrap_or(true);
@@ -130,7 +130,7 @@ pub(crate) fn copy(
     let to = path(session, context, &params.destination_path, sandbox)?;
     let options =
         CopyOptions { recursive: params.recursive, overwrite: true, skip_special: true, follows: true };
-    Ok(Prepared::new(move |session, request| {
+    Ok(ExecServerPrepared::new(move |session, request| {
         run(session, request, move || {
             files::copy(&from, &to, options, &ScanBudget::unbounded()).map(|()| Done {}).map_err(rpc_error)
         });

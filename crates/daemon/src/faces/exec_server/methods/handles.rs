@@ -14,8 +14,8 @@ use wire::jsonrpc::RpcError;
 
 use super::metadata::not_found;
 use super::missing::has_parent;
-use super::{PrepareResult, Prepared, off_thread, path, run};
-use crate::core::request::{Request, RequestContext};
+use super::{ExecServerPrepared, PrepareResult, off_thread, path, run};
+use crate::core::request::{AuthorizedRequest, RequestContext};
 use crate::faces::exec_server::errors::rpc_error;
 use crate::faces::exec_server::session::Session;
 
@@ -55,7 +55,7 @@ pub(crate) fn open(
     }
     let path = path(session, context, &params.path, params.sandbox.as_ref())?;
     let params = params.clone();
-    Ok(Prepared::new(move |session, request| {
+    Ok(ExecServerPrepared::new(move |session, request| {
         let slot = match session.state.handles.reserve(&params.handle_id) {
             Ok(slot) => slot,
             Err(error) => return session.spawn(request.finish(Err::<(), _>(error))),
@@ -87,14 +87,14 @@ impl FileHandles {
     }
 }
 
-/// `fs/readBlock`.
+/// Checks and converts a `fs/readBlock` request.
 pub(crate) fn read_block(
     params: &Arc<v1::FsReadBlockParams>,
     _: &Session,
     _: &RequestContext,
 ) -> PrepareResult {
     let params = params.clone();
-    Ok(Prepared::new(move |session, request| {
+    Ok(ExecServerPrepared::new(move |session, request| {
         let slot = match session.state.handles.slot(&params.handle_id) {
             Ok(slot) if (1..=MAX_BLOCK).contains(&params.len) => slot,
             Ok(_) => {
@@ -103,7 +103,7 @@ pub(crate) fn read_block(
             }
             Err(error) => return session.spawn(request.finish(Err::<(), _>(error))),
         };
-        let Request { responder, turn, .. } = request;
+        let AuthorizedRequest { responder, turn, .. } = request;
         let id = responder.id();
         session.spawn(async move {
             let opened = slot.wait().await.clone();
@@ -128,14 +128,14 @@ pub(crate) fn read_block(
     }))
 }
 
-/// `fs/writeBlock`.
+/// Checks and converts a `fs/writeBlock` request.
 pub(crate) fn write_block(
     params: &Arc<v1::FsWriteBlockParams>,
     _: &Session,
     _: &RequestContext,
 ) -> PrepareResult {
     let params = params.clone();
-    Ok(Prepared::new(move |session, request| {
+    Ok(ExecServerPrepared::new(move |session, request| {
         let slot = match session.state.handles.slot(&params.handle_id) {
             Ok(slot) => slot,
             Err(error) => return session.spawn(request.finish(Err::<(), _>(error))),
@@ -159,7 +159,7 @@ pub(crate) fn write_block(
 /// `fs/close`: the written content replaces the file. Closing a closed handle is not an error.
 pub(crate) fn close(params: &Arc<FsHandle>, _: &Session, _: &RequestContext) -> PrepareResult {
     let id = params.handle_id.clone();
-    Ok(Prepared::new(move |session, request| {
+    Ok(ExecServerPrepared::new(move |session, request| {
         let Some(slot) = session.state.handles.open.remove(&id) else {
             return session.spawn(request.finish(Ok(Done {})));
         };

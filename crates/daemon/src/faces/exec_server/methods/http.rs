@@ -16,7 +16,7 @@ use wire::exec_server::http::{
 use wire::exec_server::{ByteChunk, envelope};
 use wire::jsonrpc::RpcError;
 
-use super::{PrepareResult, Prepared};
+use super::{ExecServerPrepared, PrepareResult};
 use crate::core::request::RequestContext;
 use crate::faces::exec_server::session::Session;
 
@@ -28,7 +28,7 @@ const SMALL_BODY: usize = 1024 * 1024;
 /// Memory for the longest body: once as bytes, once as base64.
 const LARGE_BODY: u64 = 3 * MAX_BODY as u64;
 
-/// `http/request`.
+/// Checks and converts a `http/request` request.
 pub(crate) fn prepare(params: &Arc<HttpRequest>, session: &Session, _: &RequestContext) -> PrepareResult {
     let policy = session.core.policy.current();
     // If commands have no network, the daemon must not be a way around that.
@@ -36,7 +36,7 @@ pub(crate) fn prepare(params: &Arc<HttpRequest>, session: &Session, _: &RequestC
         return Err(RpcError::invalid_request("the operator's sandbox profile has no network"));
     }
     let params = params.clone();
-    Ok(Prepared::new(move |session, mut pending| {
+    Ok(ExecServerPrepared::new(move |session, mut pending| {
         let (active, memory) = (session.state.http.clone(), session.state.response_memory());
         let Some(outgoing) = session.state.outgoing.clone() else { return };
         let cancel = pending.responder.cancel.clone();

@@ -7,7 +7,7 @@ use engine::Error;
 use wire::exec_server::{v0, v1};
 use wire::jsonrpc::RpcError;
 
-use super::{PrepareResult, Prepared};
+use super::{ExecServerPrepared, PrepareResult};
 use crate::core::request::RequestContext;
 use crate::faces::exec_server::errors::rpc_error;
 use crate::faces::exec_server::events::Protocol;
@@ -39,13 +39,13 @@ impl WriteIds {
     }
 }
 
-/// `process/write`.
+/// Checks and converts a `process/write` request.
 pub(crate) fn write(params: &Arc<v1::WriteParams>, _: &Session, _: &RequestContext) -> PrepareResult {
     if params.write_id.as_deref() == Some("") {
         return Err(RpcError::invalid_params("writeId must not be empty"));
     }
     let params = params.clone();
-    Ok(Prepared::new(move |session, request| {
+    Ok(ExecServerPrepared::new(move |session, request| {
         let status = |status| Ok::<_, RpcError>(v1::WriteResponse { status });
         if session.state.pending_starts.contains(&params.process_id) {
             return session.spawn(request.finish(status(v1::WriteStatus::Starting)));
@@ -72,10 +72,10 @@ pub(crate) fn write(params: &Arc<v1::WriteParams>, _: &Session, _: &RequestConte
     }))
 }
 
-/// `command/exec/write`.
+/// Checks and converts a `command/exec/write` request.
 pub(crate) fn write_v0(params: &Arc<v0::WriteParams>, _: &Session, _: &RequestContext) -> PrepareResult {
     let params = params.clone();
-    Ok(Prepared::new(move |session, request| {
+    Ok(ExecServerPrepared::new(move |session, request| {
         let id = &params.process_id;
         let managed = session.state.process(id).filter(|managed| managed.protocol == Protocol::V0);
         let process = match managed {

@@ -11,7 +11,7 @@ use wire::exec_server::v1::{
 use wire::jsonrpc::RpcError;
 
 use super::files::check_links;
-use super::{PrepareResult, Prepared, path, run};
+use super::{ExecServerPrepared, PrepareResult, path, run};
 use crate::core::request::RequestContext;
 use crate::faces::exec_server::errors::rpc_error;
 use crate::faces::exec_server::paths::uri;
@@ -33,7 +33,7 @@ pub(crate) fn get(
             _ => error,
         })?;
     let follows = params.follow_symlinks.unwrap_or(true);
-    Ok(Prepared::new(move |session, request| {
+    Ok(ExecServerPrepared::new(move |session, request| {
         // Most of these paths do not exist, and the kernel knows that without a disk.
         if let (true, Some(Ok(None))) = (follows, files::stat_cached(&path)) {
             return session.spawn(request.finish(Err::<(), _>(not_found(&path))));
@@ -55,7 +55,7 @@ pub(crate) fn read_directory(
     context: &RequestContext,
 ) -> PrepareResult {
     let path = path(session, context, &params.path, params.sandbox.as_ref())?;
-    Ok(Prepared::new(move |session, request| {
+    Ok(ExecServerPrepared::new(move |session, request| {
         run(session, request, move || {
             let options =
                 ListOptions { recursive: false, names_only: true, max_entries: Some(MAX_ENTRIES + 1) };
@@ -77,14 +77,14 @@ pub(crate) fn read_directory(
     }))
 }
 
-/// `fs/canonicalize`.
+/// Checks and converts a `fs/canonicalize` request.
 pub(crate) fn canonicalize(
     params: &Arc<v1::FsCanonicalizeParams>,
     session: &Session,
     context: &RequestContext,
 ) -> PrepareResult {
     let path = path(session, context, &params.path, params.sandbox.as_ref())?;
-    Ok(Prepared::new(move |session, request| {
+    Ok(ExecServerPrepared::new(move |session, request| {
         run(session, request, move || {
             files::stat_followed(&path).map_err(rpc_error)?.ok_or_else(|| not_found(&path))?;
             Ok(FsCanonicalizeResponse { path: uri(&path.real().map_err(rpc_error)?) })

@@ -13,8 +13,8 @@ use wire::exec_server::envelope;
 use wire::exec_server::v1::{self, FsMissingChangedNotification, FsWatchMissingResponse};
 use wire::jsonrpc::RpcError;
 
-use super::{PrepareResult, Prepared, off_thread, path};
-use crate::core::request::{Request, RequestContext};
+use super::{ExecServerPrepared, PrepareResult, off_thread, path};
+use crate::core::request::{AuthorizedRequest, RequestContext};
 use crate::faces::exec_server::session::Session;
 
 /// Paths in one watch.
@@ -28,7 +28,7 @@ pub(crate) struct MissingWatch {
     _task: OwnedTask<()>,
 }
 
-/// `fs/watchMissing`.
+/// Checks and converts a `fs/watchMissing` request.
 pub(crate) fn watch(
     params: &Arc<v1::FsWatchMissingParams>,
     session: &Session,
@@ -43,7 +43,7 @@ pub(crate) fn watch(
     }
     let present = params.present.as_deref().map(|text| path(session, context, text, None)).transpose()?;
     let watch_id = params.watch_id;
-    Ok(Prepared::new(move |session, request| {
+    Ok(ExecServerPrepared::new(move |session, request| {
         session.state.missing = None;
         let Some(outgoing) = session.state.outgoing.clone() else { return };
         let watched = WatchedPaths { watch_id, missing, present, outgoing };
@@ -60,7 +60,7 @@ struct WatchedPaths {
 }
 
 impl WatchedPaths {
-    async fn start(self, request: Request) {
+    async fn start(self, request: AuthorizedRequest) {
         let (changed, changes) = mpsc::channel(1);
         let (missing, present) = (self.missing.clone(), self.present.clone());
         let watch = move || match missing.iter().any(exists) {

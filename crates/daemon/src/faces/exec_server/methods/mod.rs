@@ -25,13 +25,13 @@ use super::errors::rpc_error;
 use super::paths::native;
 use super::sandbox::profile;
 use super::session::Session;
-use crate::core::request::{Request, RequestContext};
-use crate::core::table;
+use crate::core::request::{AuthorizedRequest, RequestContext};
+use crate::core::table::Prepared;
 
 /// A checked request of this face.
-pub(super) type Prepared = table::Prepared<ExecServer>;
+pub(super) type ExecServerPrepared = Prepared<ExecServer>;
 /// What every function that prepares a request returns.
-pub(super) type PrepareResult = Result<Prepared, RpcError>;
+pub(super) type PrepareResult = Result<ExecServerPrepared, RpcError>;
 
 /// The path of a file call, under the operator's rules and sandbox and under the client's. A rule that asks denies here:
 /// clients of this protocol give up on a file call after seconds, so no person can be asked.
@@ -54,7 +54,7 @@ pub(super) fn path(
 /// Runs blocking work on a thread for it, in the request's turn, and responds.
 pub(super) fn run<T: Serialize + Send + 'static>(
     session: &Session,
-    request: Request,
+    request: AuthorizedRequest,
     work: impl FnOnce() -> Result<T, RpcError> + Send + 'static,
 ) {
     session.spawn(async move { request.finish(off_thread(work).await).await });

@@ -11,10 +11,10 @@ use wire::exec_server::{v0, v1};
 use wire::jsonrpc::RpcError;
 
 use super::input::WriteIds;
-use super::{PrepareResult, Prepared};
+use super::{ExecServerPrepared, PrepareResult};
 use crate::core::effects::{CommandEffects, Effects};
 use crate::core::events::{Follow, PublisherMessage};
-use crate::core::request::{Request, RequestContext};
+use crate::core::request::{AuthorizedRequest, RequestContext};
 use crate::core::sandbox::SandboxRefusal;
 use crate::faces::exec_server::convert;
 use crate::faces::exec_server::errors::{rpc_error, start_error, withdrawn};
@@ -36,7 +36,7 @@ struct Start {
     cwd: RootedPath,
 }
 
-/// `process/start`.
+/// Checks and converts a `process/start` request.
 pub(crate) fn start(
     params: &Arc<v1::ExecParams>,
     session: &Session,
@@ -82,7 +82,7 @@ fn prepare(
     };
     let reservation = session.state.pending_starts.reserve(id, context.cancel.clone());
     let start = Start { params, protocol, directory, cwd };
-    Ok(Prepared::with_effects(Effects::Command(Box::new(effects)), move |session, request| {
+    Ok(ExecServerPrepared::with_effects(Effects::Command(Box::new(effects)), move |session, request| {
         if request.context.cancel.is_cancelled() {
             return session.spawn(request.finish(Err::<(), _>(withdrawn())));
         }
@@ -142,7 +142,7 @@ fn launch(session: &mut Session, start: &Start) -> Result<Launch, RpcError> {
 }
 
 impl Launch {
-    async fn run(self, response: impl FnOnce(bool) -> StartResponse, request: Request) {
+    async fn run(self, response: impl FnOnce(bool) -> StartResponse, request: AuthorizedRequest) {
         let Launch { starting, mut follow, index, publisher, core, is_confined } = self;
         let gauge = core.metrics.process_started(ProcessOwner::Attached);
         match starting.running().await {
@@ -184,20 +184,20 @@ fn spec(session: &Session, start: &Start) -> Result<ProcessSpec, RpcError> {
 /// `process/terminate`: answered when nothing of the process is left.
 pub(crate) fn terminate(params: &Arc<v1::TerminateParams>, _: &Session, _: &RequestContext) -> PrepareResult {
     let id = params.process_id.clone();
-    Ok(Prepared::new(move |session, request| end(session, &id, Protocol::V1, request)))
+    Ok(ExecServerPrepared::new(move |session, request| end(session, &id, Protocol::V1, request)))
 }
 
-/// `command/exec/terminate`.
+/// Checks and converts a `command/exec/terminate` request.
 pub(crate) fn terminate_v0(
     params: &Arc<v0::TerminateParams>,
     _: &Session,
     _: &RequestContext,
 ) -> PrepareResult {
     let id = params.process_id.clone();
-    Ok(Prepared::new(move |session, request| end(session, &id, Protocol::V0, request)))
+    Ok(ExecServerPrepared::new(move |session, request| end(session, &id, Protocol::V0, request)))
 }
 
-fn end(session: &Session, id: &str, protocol: Protocol, request: Request) {
+fn end(session: &Session, id: &str, protocol: Protocol, request: AuthorizedRequest) {
     session.state.pending_starts.cancel(id);
     let managed = session.state.process(id).filter(|managed| managed.protocol == protocol);
     let running = managed.filter(|managed| managed.process.state().exited.is_none());
@@ -215,7 +215,7 @@ fn end(session: &Session, id: &str, protocol: Protocol, request: Request) {
 pub(crate) fn signal(params: &Arc<v1::SignalParams>, _: &Session, _: &RequestContext) -> PrepareResult {
     let v1::ProcessSignal::Interrupt = params.signal;
     let id = params.process_id.clone();
-    Ok(Prepared::new(move |session, request| {
+    Ok(ExecServerPrepared::new(move |session, request| {
         let process = session.state.process(&id).map(|managed| managed.process.clone());
         session.spawn(async move {
             if let Some(process) = process {

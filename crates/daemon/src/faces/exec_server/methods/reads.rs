@@ -7,8 +7,8 @@ use engine::process::{Item, Process};
 use wire::exec_server::{ByteChunk, v1};
 use wire::jsonrpc::RpcError;
 
-use super::{PrepareResult, Prepared};
-use crate::core::request::{Request, RequestContext};
+use super::{ExecServerPrepared, PrepareResult};
+use crate::core::request::{AuthorizedRequest, RequestContext};
 use crate::faces::exec_server::events::{Protocol, stream_name};
 use crate::faces::exec_server::sequence::{OutputChunk, SequenceIndex, SequenceState};
 use crate::faces::exec_server::session::Session;
@@ -16,10 +16,10 @@ use crate::faces::exec_server::session::Session;
 /// The longest wait, whatever was requested.
 const MAX_WAIT: Duration = Duration::from_secs(3_600);
 
-/// `process/read`.
+/// Checks and converts a `process/read` request.
 pub(crate) fn read(params: &Arc<v1::ReadParams>, _: &Session, _: &RequestContext) -> PrepareResult {
     let params = params.clone();
-    Ok(Prepared::new(move |session, request| match find(session, &params.process_id) {
+    Ok(ExecServerPrepared::new(move |session, request| match find(session, &params.process_id) {
         Ok((process, index)) => start(session, (process, index), params, request),
         Err(error) => session.spawn(request.finish(Err::<(), _>(error))),
     }))
@@ -38,7 +38,7 @@ fn start(
     session: &Session,
     (process, index): (Process, Arc<SequenceIndex>),
     params: Arc<v1::ReadParams>,
-    mut request: Request,
+    mut request: AuthorizedRequest,
 ) {
     let (memory, over) = (session.state.response_memory(), session.over.clone());
     let cancel = request.responder.cancel.clone();

@@ -10,7 +10,7 @@ use wire::exec_server::v1::{self, FsWalkEntry, FsWalkError, FsWalkKind, FsWalkOp
 use wire::jsonrpc::RpcError;
 
 use super::metadata::{followed_kind, not_found};
-use super::{PrepareResult, Prepared, path, run};
+use super::{ExecServerPrepared, PrepareResult, path, run};
 use crate::core::request::RequestContext;
 use crate::faces::exec_server::errors::rpc_error;
 use crate::faces::exec_server::paths::uri;
@@ -22,7 +22,7 @@ const MAX_ENTRIES: u64 = 50_000;
 /// Bytes of names in one response.
 const MAX_BYTES: usize = 4 * 1024 * 1024;
 
-/// `fs/walk`.
+/// Checks and converts a `fs/walk` request.
 pub(crate) fn walk(
     params: &Arc<v1::FsWalkParams>,
     session: &Session,
@@ -31,7 +31,7 @@ pub(crate) fn walk(
     check_limits(&params.options)?;
     let path = path(session, context, &params.path, params.sandbox.as_ref())?;
     let params = params.clone();
-    Ok(Prepared::new(move |session, request| {
+    Ok(ExecServerPrepared::new(move |session, request| {
         run(session, request, move || {
             match files::stat_followed(&path).map_err(rpc_error)?.ok_or_else(|| not_found(&path))? {
                 (found, _) if found.kind == FileKind::Dir => Ok(Walk::new(params.options.clone()).run(path)),

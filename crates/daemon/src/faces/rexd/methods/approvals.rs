@@ -9,7 +9,7 @@ use engine::process::Program;
 use serde_json::{Value, json};
 use wire::rexd::v1::{self, RpcError, codes, encode_event};
 
-use super::{Params, PrepareResult, Prepared};
+use super::{Params, PrepareResult, RexdPrepared};
 use crate::core::request::RequestContext;
 use crate::faces::rexd::convert::timestamp;
 use crate::faces::rexd::errors::{invalid, rpc_error, text};
@@ -74,7 +74,7 @@ pub(crate) fn publish_update(session: &mut Session, update: &ApprovalUpdate) {
 
 /// `approval.list`: the requests that the caller may answer, oldest first.
 pub(crate) fn list(_: &Params<v1::ApprovalList>, _: &Session, _: &RequestContext) -> PrepareResult {
-    Ok(Prepared::new(|session, request| {
+    Ok(RexdPrepared::new(|session, request| {
         let pending = session.core.approvals.pending(|pending| session.approver.may_answer(pending));
         let frame = session.state.client.frame_bytes.unwrap_or(LIST_BYTES);
         let each = frame / pending.len().max(1);
@@ -100,7 +100,7 @@ pub(crate) fn answer(
 ) -> PrepareResult {
     let answer = approval_answer(session, params)?;
     let id = params.approval_id.clone();
-    Ok(Prepared::new(move |session, request| {
+    Ok(RexdPrepared::new(move |session, request| {
         let (approvals, approver) = (session.core.approvals.clone(), session.approver.clone());
         let pending = approvals.pending(|pending| approver.may_see(pending));
         let found = pending.iter().find(|approval| *approval.id == *id);

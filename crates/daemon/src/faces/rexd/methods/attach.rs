@@ -4,8 +4,8 @@ use engine::process::{Cursor, Process, ProcessId, ProcessState};
 use wire::rexd::v1;
 
 use super::processes::{adopt_attached, follow, may_see};
-use super::{Params, PrepareResult, Prepared};
-use crate::core::request::{Request, RequestContext};
+use super::{Params, PrepareResult, RexdPrepared};
+use crate::core::request::{AuthorizedRequest, RequestContext};
 use crate::core::responder::Responder;
 use crate::core::session::SessionMessage;
 use crate::faces::rexd::convert::{exit_code, exit_signal, pty_id, status};
@@ -23,7 +23,7 @@ pub(super) struct Position {
 pub(crate) fn attach(params: &Params<v1::ExecAttach>, _: &Session, _: &RequestContext) -> PrepareResult {
     let from = u64::try_from(params.cursor).map_err(|_negative| invalid("cursor", "must not be negative"))?;
     let id = ProcessId(params.process_id.clone());
-    Ok(Prepared::new(move |session, request| {
+    Ok(RexdPrepared::new(move |session, request| {
         let own =
             session.engine.process(&id).ok().filter(|process| !process.description().is_detached).cloned();
         match own {
@@ -58,7 +58,7 @@ fn attach_to(session: &mut Session, process: Process, from: u64, responder: Resp
 }
 
 /// Looks among the processes of all sessions, then among the detached ones.
-fn look_up(session: &mut Session, id: ProcessId, from: u64, request: Request) {
+fn look_up(session: &mut Session, id: ProcessId, from: u64, request: AuthorizedRequest) {
     let (core, handle) = (session.core.clone(), session.handle());
     let (caller, roots) = (session.requester.caller.clone(), session.roots.clone());
     let responder = request.responder;

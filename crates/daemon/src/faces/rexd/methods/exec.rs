@@ -6,8 +6,8 @@ use engine::process::{Description, Process, ProcessId, ProcessState};
 use wire::rexd::v1::{self, RpcError};
 
 use super::processes::{StartRequest, StartResult, may_see, start as start_process, with_process};
-use super::{Params, PrepareResult, Prepared};
-use crate::core::request::{Request, RequestContext};
+use super::{Params, PrepareResult, RexdPrepared};
+use crate::core::request::{AuthorizedRequest, RequestContext};
 use crate::faces::rexd::convert::{self, exit_code, exit_signal, pty_id, status, timestamp};
 use crate::faces::rexd::errors::{process_not_found, rpc_error};
 use crate::faces::rexd::session::Session;
@@ -46,7 +46,7 @@ pub(crate) fn start(
 pub(crate) fn wait(params: &Params<v1::ExecWait>, session: &Session, _: &RequestContext) -> PrepareResult {
     let limit = wait_limit(session, params.timeout_ms)?;
     let id = ProcessId(params.process_id.clone());
-    Ok(Prepared::new(move |session, request| {
+    Ok(RexdPrepared::new(move |session, request| {
         let not_found = process_not_found(&id.0);
         with_process(session, id, not_found, request, move |session, process, request| {
             let (cancel, over) = (request.responder.cancel.clone(), session.over.clone());
@@ -82,7 +82,7 @@ fn wait_limit(session: &Session, requested: Option<i64>) -> Result<Option<Durati
 pub(crate) fn kill(params: &Params<v1::ExecKill>, _: &Session, _: &RequestContext) -> PrepareResult {
     let signal = convert::signal(params.signal.as_ref());
     let id = ProcessId(params.process_id.clone());
-    Ok(Prepared::new(move |session, request| {
+    Ok(RexdPrepared::new(move |session, request| {
         let not_found = process_not_found(&id.0);
         with_process(session, id, not_found, request, move |session, process, request| {
             session.spawn(async move {
@@ -108,10 +108,10 @@ pub(crate) fn kill(params: &Params<v1::ExecKill>, _: &Session, _: &RequestContex
     }))
 }
 
-/// `exec.input`.
+/// Checks and converts a `exec.input` request.
 pub(crate) fn input(params: &Params<v1::ExecInput>, _: &Session, _: &RequestContext) -> PrepareResult {
     let params = params.clone();
-    Ok(Prepared::new(move |session, request| {
+    Ok(RexdPrepared::new(move |session, request| {
         let (id, not_found) = (ProcessId(params.process_id.clone()), process_not_found(&params.process_id));
         with_process(session, id, not_found, request, move |session, process, request| {
             match convert::data("data", &params.data, params.encoding.as_deref(), "encoding") {
@@ -127,7 +127,7 @@ pub(super) fn write_input(
     session: &Session,
     process: Process,
     (bytes, is_last): (bytes::Bytes, bool),
-    request: Request,
+    request: AuthorizedRequest,
 ) {
     let over = session.over.clone();
     session.spawn(async move {
@@ -144,7 +144,7 @@ pub(super) fn write_input(
 
 /// `exec.list`: every process of this daemon and of the user's keepers.
 pub(crate) fn list(_: &Params<v1::ExecList>, _: &Session, _: &RequestContext) -> PrepareResult {
-    Ok(Prepared::new(|session, request| {
+    Ok(RexdPrepared::new(|session, request| {
         let core = session.core.clone();
         let (caller, roots) = (session.requester.caller.clone(), session.roots.clone());
         session.spawn(async move {

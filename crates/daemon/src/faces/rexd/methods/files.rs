@@ -17,11 +17,11 @@ use wire::rexd::v1::{self, Encoding, RpcError};
 use super::content::{ReadEncoding, ReadOptions, ReadResult};
 use super::mode_string::mode_string;
 use super::scans::run_scan;
-use super::{Params, PrepareResult, Prepared, admit, hint, off_thread};
+use super::{Params, PrepareResult, RexdPrepared, admit, hint, off_thread};
 use crate::core::approvals::diff;
 use crate::core::authorize::Authorization;
 use crate::core::effects::{Effects, FileEffect, FileEffects, PreviewFn};
-use crate::core::request::{Request, RequestContext};
+use crate::core::request::{AuthorizedRequest, RequestContext};
 use crate::core::responder::Responder;
 use crate::core::session::scheduler::SchedulerGuard;
 use crate::faces::rexd::convert::{self, HashRange, output_encoding};
@@ -72,7 +72,7 @@ impl FileAccess {
     }
 }
 
-/// `fs.read`.
+/// Checks and converts a `fs.read` request.
 pub(crate) fn read(
     params: &Params<v1::FsRead>,
     session: &Session,
@@ -95,7 +95,7 @@ pub(crate) fn read(
     let file = FileAccess::named(session, context, ("path", &params.path))?;
     let effects = file.read(session)?;
     let path = file.path;
-    Ok(Prepared::with_effects(effects, move |session, request| {
+    Ok(RexdPrepared::with_effects(effects, move |session, request| {
         let small = ReadRange { max: options.range.max.min(CACHED_READ), ..options.range };
         if let Some(content) = files::read_cached(&path, small) {
             let is_complete =
@@ -104,7 +104,7 @@ pub(crate) fn read(
                 return session.spawn(send_content(request.responder, options.respond(&path, content)));
             }
         }
-        let Request { responder, turn, .. } = request;
+        let AuthorizedRequest { responder, turn, .. } = request;
         let id = responder.id();
         session.spawn(async move {
             let work = move || {
@@ -130,7 +130,7 @@ async fn send_encoded(responder: Responder, line: Result<Option<Vec<u8>>, RpcErr
     }
 }
 
-/// `fs.write`.
+/// Checks and converts a `fs.write` request.
 pub(crate) fn write(
     params: &Params<v1::FsWrite>,
     session: &Session,
@@ -157,7 +157,7 @@ pub(crate) fn write(
         Ok(FileEffects { creates_parents: params.mkdir_parents, preview: Some(preview.clone()), ..effects })
     })?;
     let (params, path) = (params.clone(), file.path);
-    Ok(Prepared::with_effects(effects, move |session, request| {
+    Ok(RexdPrepared::with_effects(effects, move |session, request| {
         let authorization = request.context.authorization.clone();
         change(session, request, move || {
             let bytes = content(&params)?;
@@ -185,7 +185,7 @@ fn content(params: &v1::FsWrite) -> Result<Cow<'_, [u8]>, RpcError> {
     }
 }
 
-/// `fs.edit`.
+/// Checks and converts a `fs.edit` request.
 pub(crate) fn edit(
     params: &Params<v1::FsEdit>,
     session: &Session,
@@ -202,7 +202,7 @@ pub(crate) fn edit(
         Ok(FileEffects { preview: Some(preview.clone()), ..effects })
     })?;
     let path = file.path;
-    Ok(Prepared::with_effects(effects, move |session, request| {
+    Ok(RexdPrepared::with_effects(effects, move |session, request| {
         let authorization = request.context.authorization.clone();
         change(session, request, move || {
             check_unchanged(&authorization, &preview, path.as_path())?;
@@ -218,7 +218,7 @@ pub(crate) fn edit(
     }))
 }
 
-/// `fs.patch`.
+/// Checks and converts a `fs.patch` request.
 pub(crate) fn patch(
     params: &Params<v1::FsPatch>,
     session: &Session,
@@ -239,7 +239,7 @@ pub(crate) fn patch(
     })?;
     let (params, base, roots) = (params.clone(), base.path, session.guarded_roots(context));
     let durability = session.core.durability;
-    Ok(Prepared::with_effects(effects, move |session, request| {
+    Ok(RexdPrepared::with_effects(effects, move |session, request| {
         let authorization = request.context.authorization.clone();
         change(session, request, move || {
             let plan = patches::plan(&roots, base.as_path(), &params.patch_text).map_err(rpc_error)?;
@@ -281,7 +281,7 @@ fn patched_files(session: &Session, base: &Path, text: &str) -> Result<Vec<FileE
     Ok(files)
 }
 
-/// `fs.stat`.
+/// Checks and converts a `fs.stat` request.
 pub(crate) fn stat(
     params: &Params<v1::FsStat>,
     session: &Session,
@@ -291,7 +291,7 @@ pub(crate) fn stat(
     let hash = convert::hash_range(params)?;
     let effects = file.read(session)?;
     let path = file.path;
-    Ok(Prepared::with_effects(effects, move |session, request| {
+    Ok(RexdPrepared::with_effects(effects, move |session, request| {
         if let Some(range) = hash {
             return stat_and_hash(session, path, range, request);
         }
@@ -299,7 +299,7 @@ pub(crate) fn stat(
             let result = found.map(|found| stat_result(&path, found)).map_err(rpc_error);
             return session.spawn(request.finish(result));
         }
-        let Request { responder, turn, .. } = request;
+        let AuthorizedRequest { responder, turn, .. } = request;
         session.spawn(async move {
             let work = move || {
                 let found = files::stat(&path).map_err(rpc_error)?;
@@ -312,8 +312,8 @@ pub(crate) fn stat(
 }
 
 /// `fs.stat` with `hash`. Writes wait until the file is open, not until it is read.
-fn stat_and_hash(session: &Session, path: RootedPath, range: HashRange, request: Request) {
-    let Request { responder, turn, .. } = request;
+fn stat_and_hash(session: &Session, path: RootedPath, range: HashRange, request: AuthorizedRequest) {
+    let AuthorizedRequest { responder, turn, .. } = request;
     run_scan(session, responder, ScanBudget::unbounded(), move |scan| {
         let found = files::stat(&path).map_err(rpc_error)?;
         let mut result = stat_result(&path, found);
@@ -328,7 +328,7 @@ fn stat_and_hash(session: &Session, path: RootedPath, range: HashRange, request:
     });
 }
 
-/// `fs.mkdir`.
+/// Checks and converts a `fs.mkdir` request.
 pub(crate) fn mkdir(
     params: &Params<v1::FsMkdir>,
     session: &Session,
@@ -341,12 +341,12 @@ pub(crate) fn mkdir(
         Ok(FileEffects { creates_parents: parents, ..effects })
     })?;
     let path = file.path;
-    Ok(Prepared::with_effects(effects, move |session, request| {
+    Ok(RexdPrepared::with_effects(effects, move |session, request| {
         change(session, request, move || done(files::make_directory(&path, parents)));
     }))
 }
 
-/// `fs.remove`.
+/// Checks and converts a `fs.remove` request.
 pub(crate) fn remove(
     params: &Params<v1::FsRemove>,
     session: &Session,
@@ -359,12 +359,12 @@ pub(crate) fn remove(
         Ok(FileEffects { is_recursive: recursive, ..effects })
     })?;
     let path = file.path;
-    Ok(Prepared::with_effects(effects, move |session, request| {
+    Ok(RexdPrepared::with_effects(effects, move |session, request| {
         change(session, request, move || done(files::remove(&path, recursive, &ScanBudget::unbounded())));
     }))
 }
 
-/// `fs.rename`.
+/// Checks and converts a `fs.rename` request.
 pub(crate) fn rename(
     params: &Params<v1::FsRename>,
     session: &Session,
@@ -377,12 +377,12 @@ pub(crate) fn rename(
         let files = vec![from.effect(Access::Remove, true), to.effect(Access::Write, true)];
         Ok(FileEffects { overwrites, ..FileEffects::new(FileAction::Rename, files) })
     })?;
-    Ok(Prepared::with_effects(effects, move |session, request| {
+    Ok(RexdPrepared::with_effects(effects, move |session, request| {
         change(session, request, move || done(files::rename(&from.path, &to.path, overwrites)));
     }))
 }
 
-/// `fs.copy`.
+/// Checks and converts a `fs.copy` request.
 pub(crate) fn copy(
     params: &Params<v1::FsCopy>,
     session: &Session,
@@ -397,7 +397,7 @@ pub(crate) fn copy(
         let files = vec![from.effect(Access::Read, is_recursive), to.effect(Access::Write, is_recursive)];
         Ok(FileEffects { is_recursive, overwrites, ..FileEffects::new(FileAction::Copy, files) })
     })?;
-    Ok(Prepared::with_effects(effects, move |session, request| {
+    Ok(RexdPrepared::with_effects(effects, move |session, request| {
         change(session, request, move || {
             done(files::copy(&from.path, &to.path, options, &ScanBudget::unbounded()))
         });
@@ -407,7 +407,7 @@ pub(crate) fn copy(
 /// FileEventBatch files on a worker thread, in the request's turn.
 fn change<T: Serialize + Send + 'static>(
     session: &Session,
-    request: Request,
+    request: AuthorizedRequest,
     work: impl FnOnce() -> Result<T, RpcError> + Send + 'static,
 ) {
     session.spawn(async move {

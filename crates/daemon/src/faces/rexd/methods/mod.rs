@@ -20,12 +20,12 @@ use super::Rexd;
 use super::errors::{rpc_error, with_hint};
 use super::session::Session;
 use crate::core::request::RequestContext;
-use crate::core::table;
+use crate::core::table::Prepared;
 
 /// A checked request of this face.
-pub(super) type Prepared = table::Prepared<Rexd>;
+pub(super) type RexdPrepared = Prepared<Rexd>;
 /// What every function that prepares a request returns.
-pub(super) type PrepareResult = Result<Prepared, RpcError>;
+pub(super) type PrepareResult = Result<RexdPrepared, RpcError>;
 
 /// A path of a request, checked against the roots. While no root is configured, the error names the setting to add.
 pub(super) fn admit(

@@ -14,11 +14,11 @@ use tokio::time::Instant;
 use wire::rexd::v1::{self, RpcError, encode_event};
 
 use super::attach::{Position, attach_result};
-use super::{PrepareResult, Prepared, admit};
+use super::{PrepareResult, RexdPrepared, admit};
 use crate::config::OFF;
 use crate::core::effects::{CommandEffects, Effects};
 use crate::core::events::{Follow, PublisherHandle, PublisherMessage};
-use crate::core::request::{Request, RequestContext};
+use crate::core::request::{AuthorizedRequest, RequestContext};
 use crate::core::responder::Responder;
 use crate::core::sandbox::SandboxRefusal;
 use crate::core::session::keys::KeyReservation;
@@ -100,7 +100,7 @@ pub(super) fn start(request: StartRequest, session: &Session, context: &RequestC
         has_terminal: request.terminal.is_some(),
         is_detached: request.is_detached,
     };
-    Ok(Prepared::with_effects(Effects::Command(Box::new(effects)), move |session, pending| {
+    Ok(RexdPrepared::with_effects(Effects::Command(Box::new(effects)), move |session, pending| {
         let result = request.result;
         let is_detached = request.is_detached;
         match spec(session, request, cwd) {
@@ -164,7 +164,7 @@ fn check_env(env: &BTreeMap<String, Option<String>>) -> Result<(), RpcError> {
     }
 }
 
-fn start_attached(session: &mut Session, spec: ProcessSpec, result: StartResult, request: Request) {
+fn start_attached(session: &mut Session, spec: ProcessSpec, result: StartResult, request: AuthorizedRequest) {
     let limit = session.limits.max_processes_per_session;
     let starting = match session.engine.has_capacity(limit) {
         true => session.engine.start(spec),
@@ -186,7 +186,7 @@ struct Launch {
     reader: LogReader,
     events: RexdEvents,
     publisher: PublisherHandle<Rexd>,
-    session: crate::faces::rexd::session::Handle,
+    session: crate::faces::rexd::session::RexdHandle,
     core: std::sync::Arc<crate::core::Core>,
     /// How long the first output of a terminal is held back after the response was written.
     hold: Option<Duration>,
@@ -208,9 +208,9 @@ impl Launch {
     }
 
     /// Waits until the program runs, responds, and publishes its output. A failure is answered and published.
-    async fn run(self, result: StartResult, request: Request) {
+    async fn run(self, result: StartResult, request: AuthorizedRequest) {
         let Launch { starting, reader, events, publisher, session, core, hold } = self;
-        let Request { responder, turn, key, .. } = request;
+        let AuthorizedRequest { responder, turn, key, .. } = request;
         let id = starting.process().id().clone();
         let running = starting.running().await;
         drop(turn);
@@ -256,7 +256,7 @@ fn keepers(session: &Session) -> Result<Keepers, RpcError> {
 }
 
 /// Starts a process under a keeper, and follows it.
-fn start_detached(session: &mut Session, spec: ProcessSpec, result: StartResult, request: Request) {
+fn start_detached(session: &mut Session, spec: ProcessSpec, result: StartResult, request: AuthorizedRequest) {
     let keepers = match keepers(session) {
         Ok(keepers) => keepers,
         Err(error) => return session.spawn(request.finish(Err::<(), _>(error))),
@@ -274,7 +274,7 @@ fn start_detached(session: &mut Session, spec: ProcessSpec, result: StartResult,
         let started_at = started.started_at;
         match keepers.kept(&started.id, Cursor(0)).await {
             Ok((kept, _)) => {
-                let Request { responder, turn, key, .. } = request;
+                let AuthorizedRequest { responder, turn, key, .. } = request;
                 let adopt = move |session: &mut Session, responder: Responder| {
                     let (process, reader) = session.engine.adopt(kept);
                     let gauge = Some(session.core.metrics.process_started(ProcessOwner::Detached));
@@ -329,8 +329,8 @@ pub(super) fn with_process(
     session: &mut Session,
     id: ProcessId,
     not_found: RpcError,
-    request: Request,
-    then: impl FnOnce(&mut Session, Process, Request) + Send + 'static,
+    request: AuthorizedRequest,
+    then: impl FnOnce(&mut Session, Process, AuthorizedRequest) + Send + 'static,
 ) {
     let known = session.engine.process(&id).ok().or_else(|| session.state.attached(&id)).cloned();
     if let Some(process) = known {
@@ -376,8 +376,8 @@ fn looked_up(session: &mut Session, id: &ProcessId, kept: Option<KeptProcess>) {
 pub(super) fn with_terminal(
     session: &mut Session,
     id: &str,
-    request: Request,
-    then: impl FnOnce(&mut Session, Process, Request) + Send + 'static,
+    request: AuthorizedRequest,
+    then: impl FnOnce(&mut Session, Process, AuthorizedRequest) + Send + 'static,
 ) {
     let not_found = pty_not_found(id);
     let Some(process) = process_of_pty(id) else {

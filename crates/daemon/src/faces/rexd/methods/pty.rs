@@ -5,7 +5,7 @@ use wire::rexd::v1;
 
 use super::exec::write_input;
 use super::processes::{StartRequest, StartResult, start, with_terminal};
-use super::{Params, PrepareResult, Prepared};
+use super::{Params, PrepareResult, RexdPrepared};
 use crate::core::request::RequestContext;
 use crate::faces::rexd::convert;
 use crate::faces::rexd::errors::rpc_error;
@@ -34,10 +34,10 @@ pub(crate) fn open(
     start(request, session, context)
 }
 
-/// `pty.input`.
+/// Checks and converts a `pty.input` request.
 pub(crate) fn input(params: &Params<v1::PtyInput>, _: &Session, _: &RequestContext) -> PrepareResult {
     let params = params.clone();
-    Ok(Prepared::new(move |session, request| {
+    Ok(RexdPrepared::new(move |session, request| {
         let id = params.pty_id.clone();
         with_terminal(session, &id, request, move |session, process, request| {
             match convert::data("data", &params.data, params.encoding.as_deref(), "encoding") {
@@ -48,10 +48,10 @@ pub(crate) fn input(params: &Params<v1::PtyInput>, _: &Session, _: &RequestConte
     }))
 }
 
-/// `pty.resize`.
+/// Checks and converts a `pty.resize` request.
 pub(crate) fn resize(params: &Params<v1::PtyResize>, _: &Session, _: &RequestContext) -> PrepareResult {
     let params = params.clone();
-    Ok(Prepared::new(move |session, request| {
+    Ok(RexdPrepared::new(move |session, request| {
         let id = params.pty_id.clone();
         with_terminal(session, &id, request, move |session, process, request| {
             let size = convert::size(params.cols, params.rows);
@@ -69,7 +69,7 @@ pub(crate) fn resize(params: &Params<v1::PtyResize>, _: &Session, _: &RequestCon
 /// `pty.close`: kills the process, unless only a hang-up is wanted.
 pub(crate) fn close(params: &Params<v1::PtyClose>, _: &Session, _: &RequestContext) -> PrepareResult {
     let params = params.clone();
-    Ok(Prepared::new(move |session, request| {
+    Ok(RexdPrepared::new(move |session, request| {
         let signal = if params.kill.unwrap_or(true) { Signal::KILL } else { Signal::HUP };
         with_terminal(session, &params.pty_id, request, move |session, process, request| {
             session.spawn(async move {

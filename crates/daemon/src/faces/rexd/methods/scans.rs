@@ -10,7 +10,7 @@ use serde::Serialize;
 use wire::rexd::v1::{self, RpcError};
 
 use super::files::{FileAccess, kind_name};
-use super::{Params, PrepareResult, Prepared, off_thread};
+use super::{Params, PrepareResult, RexdPrepared, off_thread};
 use crate::core::effects::FileEffects;
 use crate::core::request::RequestContext;
 use crate::core::responder::Responder;
@@ -25,7 +25,7 @@ const MAX_CONTEXT_LINES: usize = 1_000;
 /// What surrounds the entries in a response.
 const ENVELOPE_BYTES: usize = 8 * 1024;
 
-/// `fs.list`.
+/// Checks and converts a `fs.list` request.
 pub(crate) fn list(
     params: &Params<v1::FsList>,
     session: &Session,
@@ -38,7 +38,7 @@ pub(crate) fn list(
         max_entries: optional_count("max_entries", params.max_entries)?,
     };
     let (effects, path, frame) = (file.read(session)?, file.path, session.state.client.frame_bytes);
-    Ok(Prepared::with_effects(effects, move |session, request| {
+    Ok(RexdPrepared::with_effects(effects, move |session, request| {
         run_scan(session, request.responder, deadline(session), move |scan| {
             let listing = files::list(&path, options, &scan).map_err(rpc_error)?;
             let entries = listing.entries.iter().map(|entry| v1::ListEntry {
@@ -55,7 +55,7 @@ pub(crate) fn list(
     }))
 }
 
-/// `fs.glob`.
+/// Checks and converts a `fs.glob` request.
 pub(crate) fn glob(
     params: &Params<v1::FsGlob>,
     session: &Session,
@@ -74,7 +74,7 @@ pub(crate) fn glob(
     let (params, roots, frame) =
         (params.clone(), session.guarded_roots(context), session.state.client.frame_bytes);
     let no_roots = session.core.no_roots.clone();
-    Ok(Prepared::with_effects(effects, move |session, request| {
+    Ok(RexdPrepared::with_effects(effects, move |session, request| {
         run_scan(session, request.responder, deadline(session), move |scan| {
             let found = files::glob(&roots, &directory, &params.pattern, GlobOptions { max_matches }, &scan);
             let found = found.map_err(|error| with_hint(rpc_error(error), no_roots.as_deref()))?;
@@ -85,7 +85,7 @@ pub(crate) fn glob(
     }))
 }
 
-/// `fs.grep`.
+/// Checks and converts a `fs.grep` request.
 pub(crate) fn grep(
     params: &Params<v1::FsGrep>,
     session: &Session,
@@ -94,7 +94,7 @@ pub(crate) fn grep(
     let file = FileAccess::new(session, context, params.path.as_deref().unwrap_or_default())?;
     let grep = grep_options(params)?;
     let (effects, path, frame) = (file.read(session)?, file.path, session.state.client.frame_bytes);
-    Ok(Prepared::with_effects(effects, move |session, request| {
+    Ok(RexdPrepared::with_effects(effects, move |session, request| {
         run_scan(session, request.responder, deadline(session), move |scan| {
             let found = files::grep_sorted(&path, &grep, &scan).map_err(rpc_error)?;
             let matches = found.matches.into_iter().map(|found| v1::GrepMatch {

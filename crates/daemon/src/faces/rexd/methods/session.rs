@@ -6,7 +6,7 @@ use std::time::SystemTime;
 use serde_json::json;
 use wire::rexd::v1;
 
-use super::{Params, PrepareResult, Prepared, admit};
+use super::{Params, PrepareResult, RexdPrepared, admit};
 use crate::core::request::RequestContext;
 use crate::core::responder::Responder;
 use crate::core::session::SessionMessage;
@@ -16,12 +16,12 @@ use crate::faces::rexd::session::{Session, info as session_info};
 
 /// `session.close`: answered when nothing of the session is left.
 pub(crate) fn close(_: &Params<v1::SessionClose>, _: &Session, _: &RequestContext) -> PrepareResult {
-    Ok(Prepared::new(|session, request| session.close(request.responder, json!(v1::OkResult::DONE))))
+    Ok(RexdPrepared::new(|session, request| session.close(request.responder, json!(v1::OkResult::DONE))))
 }
 
-/// `session.info`.
+/// Checks and converts a `session.info` request.
 pub(crate) fn info(_: &Params<v1::SessionInfo>, _: &Session, _: &RequestContext) -> PrepareResult {
-    Ok(Prepared::new(|session, request| {
+    Ok(RexdPrepared::new(|session, request| {
         let result = session_info(session);
         session.spawn(request.finish(Ok(result)));
     }))
@@ -34,7 +34,7 @@ pub(crate) fn set_cwd(
     context: &RequestContext,
 ) -> PrepareResult {
     let path = session.start_directory(&admit(session, context, &params.path)?);
-    Ok(Prepared::new(move |session, request| {
+    Ok(RexdPrepared::new(move |session, request| {
         let handle = session.handle();
         session.spawn(async move {
             let cwd = path.as_path().to_owned();
@@ -57,7 +57,7 @@ pub(crate) fn set_cwd(
     }))
 }
 
-/// `server.ping`.
+/// Responds to `server.ping` with the time.
 pub(crate) async fn ping(responder: Responder) {
     responder.send(Ok(v1::ServerPingResult { time: timestamp(SystemTime::now()) })).await;
 }

@@ -5,9 +5,9 @@ use serde_json::json;
 use wire::rexd::v1::{self, RpcError, encode_event};
 
 use super::files::FileAccess;
-use super::{Params, PrepareResult, Prepared, off_thread};
+use super::{Params, PrepareResult, RexdPrepared, off_thread};
 use crate::core::events::PublisherHandle;
-use crate::core::request::{Request, RequestContext};
+use crate::core::request::{AuthorizedRequest, RequestContext};
 use crate::core::session::SessionMessage;
 use crate::faces::rexd::Rexd;
 use crate::faces::rexd::errors::{rpc_error, text};
@@ -16,7 +16,7 @@ use crate::faces::rexd::session::Session;
 /// Watches that a session may have at least, however few processes it may have.
 const MIN_WATCHES: usize = 64;
 
-/// `fs.watch`.
+/// Checks and converts a `fs.watch` request.
 pub(crate) fn watch(
     params: &Params<v1::FsWatch>,
     session: &Session,
@@ -30,16 +30,16 @@ pub(crate) fn watch(
     let file = FileAccess::named(session, context, ("path", &params.path))?;
     let recursive = params.recursive.unwrap_or(true);
     let effects = file.read(session)?;
-    Ok(Prepared::with_effects(effects, move |session, request| start(session, file, recursive, request)))
+    Ok(RexdPrepared::with_effects(effects, move |session, request| start(session, file, recursive, request)))
 }
 
-fn start(session: &mut Session, file: FileAccess, recursive: bool, request: Request) {
+fn start(session: &mut Session, file: FileAccess, recursive: bool, request: AuthorizedRequest) {
     let watch_id = match engine::session::random_name() {
         Ok(name) => format!("w_{name}"),
         Err(error) => return session.spawn(request.finish(Err::<(), _>(rpc_error(error)))),
     };
     let (session_id, handle, events) = (session.id.to_string(), session.handle(), session.events().clone());
-    let Request { responder, turn, .. } = request;
+    let AuthorizedRequest { responder, turn, .. } = request;
     session.spawn(async move {
         let publish = publish_changes(session_id, watch_id.clone(), events);
         let started =
@@ -58,10 +58,10 @@ fn start(session: &mut Session, file: FileAccess, recursive: bool, request: Requ
     });
 }
 
-/// `fs.unwatch`.
+/// Checks and converts a `fs.unwatch` request.
 pub(crate) fn unwatch(params: &Params<v1::FsUnwatch>, _: &Session, _: &RequestContext) -> PrepareResult {
     let watch_id = params.watch_id.clone();
-    Ok(Prepared::new(move |session, request| {
+    Ok(RexdPrepared::new(move |session, request| {
         let Some(watch) = session.state.watches.remove(&watch_id) else {
             let data = json!({ "field": "watch_id", "watch_id": watch_id });
             let error = RpcError::invalid_params("watch not found").with_data(data);
