@@ -66,7 +66,7 @@ async fn a_streamed_answer_is_told_in_numbered_pieces_and_its_id_is_taken_until_
     let again = request(params(wanted), &[], &active, std::future::ready(())).await.unwrap_err();
     assert!(matches!(again, HttpFailure::Params(_)), "{again}");
     let (ours, mut theirs) = link::memory::pair(&link::Limits::default());
-    let telling = tokio::spawn(async move { streamed.unwrap().tell(&ours.outgoing).await });
+    let telling = tokio::spawn(async move { streamed.unwrap().send(&ours.outgoing).await });
     let (mut got, mut seq) = (Vec::new(), 0);
     loop {
         let Some(Incoming::Message(message)) = theirs.incoming.recv().await else { panic!("too early") };
@@ -97,7 +97,7 @@ async fn a_body_that_breaks_off_is_told_as_an_error() {
         request(params(wanted), &[], &ActiveRequests::default(), std::future::ready(())).await.unwrap();
     serving.await.unwrap();
     let (ours, mut theirs) = link::memory::pair(&link::Limits::default());
-    tokio::spawn(async move { streamed.unwrap().tell(&ours.outgoing).await });
+    tokio::spawn(async move { streamed.unwrap().send(&ours.outgoing).await });
     let mut last = Value::Null;
     while let Some(Incoming::Message(message)) = theirs.incoming.recv().await {
         last = serde_json::from_slice(&message).unwrap();
