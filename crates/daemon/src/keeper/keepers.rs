@@ -9,7 +9,7 @@ use engine::process::{
 };
 use engine::session::random_name;
 use engine::{Error, Session};
-use tokio::task::JoinHandle;
+use link::task::OwnedTask;
 
 use super::client::{self, KeeperClient};
 use super::client_connection;
@@ -31,7 +31,7 @@ struct Shared {
     settings: KeeperSettings,
     /// A keeper without a job, started in advance after the first start: executing it and creating its directory takes
     /// longer than starting the process.
-    spare: Mutex<Option<JoinHandle<Option<IdleKeeper>>>>,
+    spare: Mutex<Option<OwnedTask<Option<IdleKeeper>>>>,
 }
 
 /// A detached process that a session has attached to.
@@ -176,14 +176,13 @@ impl Keepers {
     /// The prepared keeper; waits for one that is being prepared.
     async fn take_spare(&self) -> Option<IdleKeeper> {
         let spare = self.shared.spare.lock().unwrap_or_else(PoisonError::into_inner).take();
-        spare?.await.ok().flatten()
+        spare?.join().await.ok().flatten()
     }
 
     /// Prepares a keeper for the next start, in the background.
     fn prepare_spare(&self) {
         let settings = self.shared.settings.clone();
-        // Bounded by the start of a keeper; the spare exits when its pipe is closed.
-        let preparing = tokio::spawn(async move { IdleKeeper::start(&settings).await.ok() });
+        let preparing = OwnedTask::spawn(async move { IdleKeeper::start(&settings).await.ok() });
         *self.shared.spare.lock().unwrap_or_else(PoisonError::into_inner) = Some(preparing);
     }
 }

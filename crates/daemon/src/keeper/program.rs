@@ -7,6 +7,7 @@ use std::time::{Duration, SystemTime};
 use engine::audit::{AuditOutcome, AuditRecord, AuditSink as _, Detail};
 use engine::process::{Cursor, LogReader, Process, ProcessSummary, Signal};
 use engine::{Engine, EngineSettings, Error, Session};
+use link::task::OwnedTask;
 use tokio::net::UnixListener;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::{Semaphore, watch};
@@ -109,7 +110,8 @@ impl PreparedKeeper {
 
     async fn run(self, job: KeeperJob) -> io::Result<()> {
         let PreparedKeeper { terms, dir_writer, engine } = self;
-        let stop_requested = install_signal_handlers()?;
+        let stop_requested = CancellationToken::new();
+        let _signals = cancel_on_signals(stop_requested.clone())?;
         let (dir_writer, listener) = match dir_writer {
             Ok(dir_writer) => dir_writer,
             Err(error) => {
@@ -209,7 +211,7 @@ impl RunningKeeper {
             stop: CancellationToken::new(),
         });
         let connections = TaskTracker::new();
-        let accepting = tokio::spawn(accept(listener, state.clone(), connections.clone()));
+        let accepting = OwnedTask::spawn(accept(listener, state.clone(), connections.clone()));
         let closed = tokio::select! {
             closed = log_writer::write_log(reader, segments, &written_sender) => closed,
             () = self.kill_on_request() => None,
@@ -226,7 +228,7 @@ impl RunningKeeper {
         connections.close();
         // Slower viewers read the log from disk.
         let _drained = tokio::time::timeout(DRAIN_TIMEOUT, connections.wait()).await;
-        accepting.abort();
+        accepting.stop().await;
         self.dir_writer.remove_socket();
         Ok(())
     }
@@ -299,23 +301,21 @@ async fn accept(listener: UnixListener, state: Arc<ServerState>, connections: Ta
     }
 }
 
-/// Ignores HUP; TERM and INT end the process and then the keeper.
-fn install_signal_handlers() -> io::Result<CancellationToken> {
-    let stop = CancellationToken::new();
-    for kind in [SignalKind::terminate(), SignalKind::interrupt()] {
-        let mut received = signal(kind)?;
-        let stop = stop.clone();
-        // Lives as long as the runtime.
-        tokio::spawn(async move {
-            received.recv().await;
-            stop.cancel();
-        });
-    }
+/// Cancels `stop` on TERM or INT, which end the process and then the keeper. Ignores HUP.
+fn cancel_on_signals(stop: CancellationToken) -> io::Result<OwnedTask<()>> {
+    let mut terminate = signal(SignalKind::terminate())?;
+    let mut interrupt = signal(SignalKind::interrupt())?;
     for kind in [SignalKind::hangup(), SignalKind::from_raw(SIGXFSZ)] {
         // Installing a handler disables the default action.
         let _ignored = signal(kind)?;
     }
-    Ok(stop)
+    Ok(OwnedTask::spawn(async move {
+        tokio::select! {
+            _ = terminate.recv() => {}
+            _ = interrupt.recv() => {}
+        }
+        stop.cancel();
+    }))
 }
 
 /// Sends the report to the daemon and detaches from its streams.

@@ -3,8 +3,8 @@
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use link::task::OwnedTask;
 use tokio::sync::mpsc;
-use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep, sleep_until, timeout, timeout_at};
 use tokio_util::sync::CancellationToken;
 
@@ -21,7 +21,7 @@ const MAX_PAUSE: Duration = Duration::from_secs(30);
 /// A handle to the exporter task.
 #[derive(Debug)]
 pub struct ExporterHandle {
-    task: JoinHandle<()>,
+    task: OwnedTask<()>,
     ending: Arc<Shutdown>,
     shutdown: Duration,
     _watched: QueueGauge,
@@ -30,7 +30,7 @@ pub struct ExporterHandle {
 impl ExporterHandle {
     pub(super) fn spawn(exporter: Exporter, watched: QueueGauge) -> ExporterHandle {
         let (ending, shutdown) = (exporter.ending.clone(), exporter.settings.timing.shutdown);
-        ExporterHandle { task: tokio::spawn(exporter.run()), ending, shutdown, _watched: watched }
+        ExporterHandle { task: OwnedTask::spawn(exporter.run()), ending, shutdown, _watched: watched }
     }
 
     /// Sends the remaining spans, within [`super::ExportTiming::shutdown`], and waits for the task.
@@ -38,7 +38,7 @@ impl ExporterHandle {
         self.ending.deadline.get_or_init(|| Instant::now() + self.shutdown);
         self.ending.stop.cancel();
         // The task ends by that deadline.
-        if let Err(error) = self.task.await {
+        if let Err(error) = self.task.join().await {
             tracing::warn!(%error, "the exporter of spans panicked");
         }
     }
