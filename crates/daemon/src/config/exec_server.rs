@@ -52,7 +52,7 @@ fn listen(section: &Section<'_, '_>) -> Result<Option<SocketAddr>, ConfigError> 
 fn ws_auth(section: &Section<'_, '_>, paths: &Paths) -> Result<WsAuthFlags, ConfigError> {
     let (file, sha256) = (file(section, "ws_token_file", paths)?, text(section, "ws_token_sha256")?);
     if file.is_some() && sha256.is_some() {
-let other = section.path_of("ws_token_file");
+        let other = section.path_of("ws_token_file");
         return Err(section.error("ws_token_sha256", format_args!("conflicts with {other}; use one of them")));
     }
     let mode = (file.is_some() || sha256.is_some()).then(|| TOKEN.to_owned());

@@ -112,8 +112,7 @@ pub(super) fn server(section: Section<'_, '_>, paths: &Paths) -> Result<ServerCo
         trusted_proxies: trusted_proxies(&section)?,
         tls: tls(&section, paths)?,
         client_ca: file(&section, "client_ca", paths)?,
-        max_connections: usize::try_from(number("max_connections", MAX_CONNECTIONS)?)
-            .unwrap_or(usize::MAX),
+        max_connections: usize::try_from(number("max_connections", MAX_CONNECTIONS)?).unwrap_or(usize::MAX),
         ping: milliseconds("ping_ms", 20_000)?,
         session_idle: milliseconds("session_idle_ms", 300_000)?,
         resume_for: milliseconds("resume_ms", 600_000)?,
