@@ -33,7 +33,7 @@ pub(super) fn read(section: Section<'_, '_>, paths: &Paths) -> Result<ExecServer
         remote_token_file: file(&section, "remote_token_file", paths)?,
     };
     if config.remote_token_file.is_some() && config.remote.is_none() {
-        return Err(needs(&section, "remote_token_file", "remote"));
+        return Err(section.requires("remote_token_file", "remote"));
     }
     section.finish();
     Ok(config)
@@ -43,9 +43,8 @@ fn listen(section: &Section<'_, '_>) -> Result<Option<SocketAddr>, ConfigError> 
     let Some(url) = text(section, "listen")? else { return Ok(None) };
     match url.parse() {
         Ok(ExecServerTransport::WebSocket { bind_address }) => Ok(Some(bind_address)),
-        _ => {
-            let reason = format!("{} must be ws://IP:PORT, not {url:?}", section.path_of("listen"));
-            Err(section.document.error(section.span_of("listen"), reason))
+        Ok(ExecServerTransport::Stdio) | Err(_) => {
+            Err(section.error("listen", format_args!("must be ws://IP:PORT, not {url:?}")))
         }
     }
 }
@@ -53,12 +52,8 @@ fn listen(section: &Section<'_, '_>) -> Result<Option<SocketAddr>, ConfigError> 
 fn ws_auth(section: &Section<'_, '_>, paths: &Paths) -> Result<WsAuthFlags, ConfigError> {
     let (file, sha256) = (file(section, "ws_token_file", paths)?, text(section, "ws_token_sha256")?);
     if file.is_some() && sha256.is_some() {
-        let reason = format!(
-            "{} conflicts with {}; use one of them",
-            section.path_of("ws_token_file"),
-            section.path_of("ws_token_sha256")
-        );
-        return Err(section.document.error(section.span_of("ws_token_sha256"), reason));
+        let other = section.path_of("ws_token_file");
+        return Err(section.error("ws_token_sha256", format_args!("conflicts with {other}; use one of them")));
     }
     let mode = (file.is_some() || sha256.is_some()).then(|| TOKEN.to_owned());
     Ok(WsAuthFlags { mode, file, sha256 })
@@ -69,9 +64,9 @@ fn remote(section: &Section<'_, '_>) -> Result<Option<RegistrationArgs>, ConfigE
         (text(section, "remote")?, text(section, "executor_id")?, text(section, "executor_name")?);
     match (url, id) {
         (Some(url), Some(executor_id)) => Ok(Some(RegistrationArgs { url, executor_id, name })),
-        (Some(_), None) => Err(needs(section, "remote", "executor_id")),
-        (None, Some(_)) => Err(needs(section, "executor_id", "remote")),
-        (None, None) if name.is_some() => Err(needs(section, "executor_name", "remote")),
+        (Some(_), None) => Err(section.requires("remote", "executor_id")),
+        (None, Some(_)) => Err(section.requires("executor_id", "remote")),
+        (None, None) if name.is_some() => Err(section.requires("executor_name", "remote")),
         (None, None) => Ok(None),
     }
 }
@@ -80,9 +75,4 @@ fn remote(section: &Section<'_, '_>) -> Result<Option<RegistrationArgs>, ConfigE
 fn text(section: &Section<'_, '_>, key: &'static str) -> Result<Option<String>, ConfigError> {
     let text = section.text(key)?.map(|text| text.trim().to_owned());
     Ok(text.filter(|text| !text.is_empty()))
-}
-
-fn needs(section: &Section<'_, '_>, there: &str, other: &str) -> ConfigError {
-    let reason = format!("{} requires {}", section.path_of(there), section.path_of(other));
-    section.document.error(section.span_of(there), reason)
 }

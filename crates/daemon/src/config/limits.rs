@@ -15,7 +15,7 @@ pub(super) fn read(section: Section<'_, '_>, base: Limits) -> Result<Limits, Con
         hard_timeout: optional_time(&section, "hard_timeout_ms", base.hard_timeout)?,
         max_output_bytes: optional_size(&section, "max_output_bytes", base.max_output_bytes)?,
         hard_output_bytes: optional_size(&section, "hard_output_bytes", base.hard_output_bytes)?,
-        max_file_read_bytes: positive(&section, "max_file_read_bytes")?.unwrap_or(base.max_file_read_bytes),
+        max_file_read_bytes: section.positive("max_file_read_bytes")?.unwrap_or(base.max_file_read_bytes),
         max_processes_per_session: count(
             &section,
             "max_processes_per_session",
@@ -58,11 +58,8 @@ fn optional_time(
     key: &'static str,
     base: Option<Duration>,
 ) -> Result<Option<Duration>, ConfigError> {
-    Ok(match section.number(key)? {
-        None => base,
-        Some(0) => None,
-        Some(milliseconds) => Some(Duration::from_millis(milliseconds)),
-    })
+    let base = base.map(|time| u64::try_from(time.as_millis()).unwrap_or(u64::MAX));
+    Ok(optional_size(section, key, base)?.map(Duration::from_millis))
 }
 
 fn optional_size(
@@ -78,18 +75,9 @@ fn optional_size(
 }
 
 fn time(section: &Section<'_, '_>, key: &'static str, base: Duration) -> Result<Duration, ConfigError> {
-    Ok(positive(section, key)?.map_or(base, Duration::from_millis))
+    Ok(section.positive(key)?.map_or(base, Duration::from_millis))
 }
 
 fn count(section: &Section<'_, '_>, key: &'static str, base: usize) -> Result<usize, ConfigError> {
-    Ok(positive(section, key)?.map_or(base, |number| usize::try_from(number).unwrap_or(usize::MAX)))
-}
-
-fn positive(section: &Section<'_, '_>, key: &'static str) -> Result<Option<u64>, ConfigError> {
-    match section.number(key)? {
-        Some(0) => Err(section
-            .document
-            .error(section.span_of(key), format!("{} must be at least 1", section.path_of(key)))),
-        number => Ok(number),
-    }
+    Ok(section.positive(key)?.map_or(base, |number| usize::try_from(number).unwrap_or(usize::MAX)))
 }

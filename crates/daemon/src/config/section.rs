@@ -168,6 +168,24 @@ impl<'d, 't> Section<'d, 't> {
         self.value(key).map(convert).transpose()
     }
 
+    /// A number that is at least 1.
+    pub(super) fn positive(&self, key: &'static str) -> Found<u64> {
+        match self.number(key)? {
+            Some(0) => Err(self.error(key, "must be at least 1")),
+            number => Ok(number),
+        }
+    }
+
+    /// An error at the value of a key; the message is the path of the key and `problem`.
+    pub(super) fn error(&self, key: &str, problem: impl std::fmt::Display) -> ConfigError {
+        self.document.error(self.span_of(key), format!("{} {problem}", self.path_of(key)))
+    }
+
+    /// The error for a key that another key requires.
+    pub(super) fn requires(&self, key: &str, other: &str) -> ConfigError {
+        self.error(key, format_args!("requires {}", self.path_of(other)))
+    }
+
     pub(super) fn text(&self, key: &'static str) -> Found<String> {
         self.value(key).map(|value| self.as_text(key, value)).transpose()
     }
@@ -190,9 +208,7 @@ impl<'d, 't> Section<'d, 't> {
             Some((_, choice)) => Ok(Some(*choice)),
             None => {
                 let names: Vec<String> = choices.iter().map(|(name, _)| format!("{name:?}")).collect();
-                let reason =
-                    format!("{} must be one of {}, not {text:?}", self.path_of(key), names.join(", "));
-                Err(self.document.error(self.span_of(key), reason))
+                Err(self.error(key, format_args!("must be one of {}, not {text:?}", names.join(", "))))
             }
         }
     }

@@ -99,7 +99,8 @@ const FIXED_PATHS: [&str; 3] = ["/events", "/healthz", "/metrics"];
 const MAX_CONNECTIONS: u64 = 2_048;
 
 pub(super) fn server(section: Section<'_, '_>, paths: &Paths) -> Result<ServerConfig, ConfigError> {
-    let milliseconds = |key, default| number(&section, key, default).map(Duration::from_millis);
+    let number = |key, default| section.positive(key).map(|number: Option<u64>| number.unwrap_or(default));
+    let milliseconds = |key, default| number(key, default).map(Duration::from_millis);
     let server = ServerConfig {
         stdio: section.boolean("stdio")?.unwrap_or(true),
         http_listen: section.text("http_listen")?.filter(|address| !address.is_empty()),
@@ -111,32 +112,19 @@ pub(super) fn server(section: Section<'_, '_>, paths: &Paths) -> Result<ServerCo
         trusted_proxies: trusted_proxies(&section)?,
         tls: tls(&section, paths)?,
         client_ca: file(&section, "client_ca", paths)?,
-        max_connections: usize::try_from(number(&section, "max_connections", MAX_CONNECTIONS)?)
-            .unwrap_or(usize::MAX),
+        max_connections: usize::try_from(number("max_connections", MAX_CONNECTIONS)?).unwrap_or(usize::MAX),
         ping: milliseconds("ping_ms", 20_000)?,
         session_idle: milliseconds("session_idle_ms", 300_000)?,
         resume_for: milliseconds("resume_ms", 600_000)?,
-        resume_bytes: number(&section, "resume_bytes", 8 * 1024 * 1024)?,
+        resume_bytes: number("resume_bytes", 8 * 1024 * 1024)?,
         drain: milliseconds("drain_ms", 3_000)?,
         log_level: section.choice("log_level", &LogLevel::NAMES)?.unwrap_or(LogLevel::Info),
     };
     if server.http_path == server.ws_path {
-        let reason = "server.ws_path must differ from server.http_path";
-        return Err(section.document.error(section.span_of("ws_path"), reason));
+        return Err(section.error("ws_path", "must differ from server.http_path"));
     }
     section.finish();
     Ok(server)
-}
-
-/// A number that is at least 1.
-fn number(section: &Section<'_, '_>, key: &'static str, default: u64) -> Result<u64, ConfigError> {
-    match section.number(key)?.unwrap_or(default) {
-        0 => {
-            let reason = format!("{} must be at least 1", section.path_of(key));
-            Err(section.document.error(section.span_of(key), reason))
-        }
-        number => Ok(number),
-    }
 }
 
 /// An absolute path; `None` if it is absent or empty.
@@ -150,20 +138,15 @@ pub(super) fn file(
     if path.is_absolute() && !text.contains('\0') {
         return Ok(Some(path));
     }
-    let reason = format!("{} must be absolute, not {text:?}", section.path_of(key));
-    Err(section.document.error(section.span_of(key), reason))
+    Err(section.error(key, format_args!("must be absolute, not {text:?}")))
 }
 
 fn tls(section: &Section<'_, '_>, paths: &Paths) -> Result<Option<TlsFiles>, ConfigError> {
-    let missing = |there: &str, other: &str| {
-        let reason = format!("{} requires {}", section.path_of(there), section.path_of(other));
-        Err(section.document.error(section.span_of(there), reason))
-    };
     match (file(section, "tls_cert", paths)?, file(section, "tls_key", paths)?) {
         (Some(certificate), Some(key)) => Ok(Some(TlsFiles { certificate, key })),
         (None, None) => Ok(None),
-        (Some(_), None) => missing("tls_cert", "tls_key"),
-        (None, Some(_)) => missing("tls_key", "tls_cert"),
+        (Some(_), None) => Err(section.requires("tls_cert", "tls_key")),
+        (None, Some(_)) => Err(section.requires("tls_key", "tls_cert")),
     }
 }
 
@@ -186,8 +169,7 @@ fn public_url(section: &Section<'_, '_>, key: &'static str) -> Result<Option<Str
     if WebOrigin::parse(&origin).is_some() {
         return Ok(Some(origin));
     }
-    let reason = format!("{} must be http(s)://HOST[:PORT], not {url:?}", section.path_of(key));
-    Err(section.document.error(section.span_of(key), reason))
+    Err(section.error(key, format_args!("must be http(s)://HOST[:PORT], not {url:?}")))
 }
 
 fn trusted_proxies(section: &Section<'_, '_>) -> Result<Vec<Network>, ConfigError> {
@@ -204,14 +186,13 @@ fn trusted_proxies(section: &Section<'_, '_>) -> Result<Vec<Network>, ConfigErro
 fn url_path(section: &Section<'_, '_>, key: &'static str, default: &str) -> Result<String, ConfigError> {
     let path = section.text(key)?.filter(|path| !path.is_empty()).unwrap_or_else(|| default.to_owned());
     let is_plain = |byte: u8| byte.is_ascii_graphic() && !b"?#".contains(&byte);
-    let reason = match path.as_str() {
+    let problem = match path.as_str() {
         taken if FIXED_PATHS.contains(&taken) => "must not be the path of another route",
         path if !path.starts_with('/') => "must start with a slash",
         path if !path.bytes().all(is_plain) => "must be percent-encoded and have no query",
         _ => return Ok(path),
     };
-    let reason = format!("{} {reason}: {path:?}", section.path_of(key));
-    Err(section.document.error(section.span_of(key), reason))
+    Err(section.error(key, format_args!("{problem}: {path:?}")))
 }
 
 /// `[files] durable`, on by default.
@@ -223,11 +204,7 @@ pub(super) fn durable_writes(section: Section<'_, '_>) -> Result<bool, ConfigErr
 
 pub(super) fn audit(section: Section<'_, '_>, paths: &Paths) -> Result<AuditConfig, ConfigError> {
     let enabled = section.boolean("enabled")?.unwrap_or(true);
-    let named = section.text("path")?.filter(|path| !path.is_empty()).map(|path| paths.expand(&path));
-    if let Some(relative) = named.as_ref().filter(|path| !path.is_absolute()) {
-        let reason = format!("audit.path must be absolute, not {:?}", relative.display().to_string());
-        return Err(section.document.error(section.span_of("path"), reason));
-    }
+    let named = file(&section, "path", paths)?;
     section.finish();
     let configured = named.is_some();
     Ok(AuditConfig { enabled, path: named.or_else(|| paths.default_audit()), configured })

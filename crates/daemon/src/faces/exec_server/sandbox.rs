@@ -220,7 +220,7 @@ mod tests {
         ] {
             let error = profiled(entries).unwrap_err();
             assert_eq!(error.code, -32600);
-            assert!(error.message.contains("cannot be held"), "{}", error.message);
+            assert!(error.message.contains("cannot be enforced"), "{}", error.message);
         }
     }
 }
