@@ -10,10 +10,7 @@ use engine::process::{
 use engine::session::random_name;
 use engine::{Error, Session};
 use link::task::OwnedTask;
-<<<<<<< HEAD
 use tokio_util::task::TaskTracker;
-=======
->>>>>>> daemon-rest
 
 use super::client::{self, KeeperClient};
 use super::client_connection;
@@ -35,11 +32,8 @@ struct Shared {
     settings: KeeperSettings,
     /// A keeper without a job, started in advance after the first start: executing it and creating its directory takes
     /// longer than starting the process.
-<<<<<<< HEAD
     /// Owns the tasks that reap keepers which end before this daemon.
     tasks: TaskTracker,
-=======
->>>>>>> daemon-rest
     spare: Mutex<Option<OwnedTask<Option<IdleKeeper>>>>,
 }
 
@@ -198,13 +192,9 @@ impl Keepers {
     /// Prepares a keeper for the next start, in the background.
     fn prepare_spare(&self) {
         let settings = self.shared.settings.clone();
-<<<<<<< HEAD
         // Bounded by the start of a keeper; the spare exits when its pipe is closed.
         let tasks = self.shared.tasks.clone();
         let preparing = OwnedTask::spawn(async move { IdleKeeper::start(&settings, &tasks).await.ok() });
-=======
-        let preparing = OwnedTask::spawn(async move { IdleKeeper::start(&settings).await.ok() });
->>>>>>> daemon-rest
         *self.shared.spare.lock().unwrap_or_else(PoisonError::into_inner) = Some(preparing);
     }
 }

@@ -110,12 +110,7 @@ impl PreparedKeeper {
 
     async fn run(self, job: KeeperJob) -> io::Result<()> {
         let PreparedKeeper { terms, dir_writer, engine } = self;
-<<<<<<< HEAD
         let (stop_requested, _signal_tasks) = install_signal_handlers()?;
-=======
-        let stop_requested = CancellationToken::new();
-        let _signals = cancel_on_signals(stop_requested.clone())?;
->>>>>>> daemon-rest
         let (dir_writer, listener) = match dir_writer {
             Ok(dir_writer) => dir_writer,
             Err(error) => {
@@ -305,7 +300,6 @@ async fn accept(listener: UnixListener, state: Arc<ServerState>, connections: Ta
     }
 }
 
-<<<<<<< HEAD
 /// Ignores HUP; TERM and INT end the process and then the keeper.
 fn install_signal_handlers() -> io::Result<(CancellationToken, Vec<OwnedTask<()>>)> {
     let (stop, mut tasks) = (CancellationToken::new(), Vec::new());
@@ -317,27 +311,11 @@ fn install_signal_handlers() -> io::Result<(CancellationToken, Vec<OwnedTask<()>
             stop.cancel();
         }));
     }
-=======
-/// Cancels `stop` on TERM or INT, which end the process and then the keeper. Ignores HUP.
-fn cancel_on_signals(stop: CancellationToken) -> io::Result<OwnedTask<()>> {
-    let mut terminate = signal(SignalKind::terminate())?;
-    let mut interrupt = signal(SignalKind::interrupt())?;
->>>>>>> daemon-rest
     for kind in [SignalKind::hangup(), SignalKind::from_raw(SIGXFSZ)] {
         // Installing a handler disables the default action.
         let _ignored = signal(kind)?;
     }
-<<<<<<< HEAD
     Ok((stop, tasks))
-=======
-    Ok(OwnedTask::spawn(async move {
-        tokio::select! {
-            _ = terminate.recv() => {}
-            _ = interrupt.recv() => {}
-        }
-        stop.cancel();
-    }))
->>>>>>> daemon-rest
 }
 
 /// Sends the report to the daemon and detaches from its streams.
