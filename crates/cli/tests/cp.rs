@@ -123,7 +123,7 @@ fn things_go_where_cp_would_put_them() {
     sandbox.write("tree/leaf", "text");
     sandbox.write("root/old", "old");
     for (arguments, says) in [
-        (["../file", ":new/"], "no directory"),
+        (["../file", ":new/"], "new/: not a directory"),
         (["../tree", ":old"], "it is a file"),
         (["../missing", ":new"], "no such file"),
         ([":missing", "../new"], "no such file"),
@@ -158,7 +158,7 @@ fn links_and_special_files_are_left_out_and_told_unless_links_are_followed() {
             (output.status.code(), &summary["files"], &summary["left_out"]),
             (Some(0), &1.into(), &5.into())
         );
-        for name in ["to-file: a link", "to-dir: a link", "socket: neither"] {
+        for name in ["to-file: symbolic link", "to-dir: symbolic link", "socket: not a file or directory"] {
             assert!(said.contains(name), "{said}");
         }
         let followed = cp(&sandbox, &["--follow", source, &target.replace("plain", "whole")]);

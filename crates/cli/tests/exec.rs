@@ -141,7 +141,7 @@ fn whoever_hits_a_limit_hears_which_it_was() {
     }
     let said = run(&sandbox, &["exec", "--", "head", "-c", "20000", "/dev/zero"]).stderr;
     let said = String::from_utf8_lossy(&said);
-    assert!(said.contains("(hard_output_bytes = 10000)"), "{said}");
+    assert!(said.contains("limit hard_output_bytes = 10000"), "{said}");
 }
 
 /// ARCHITECTURE.md, invariant 49.

@@ -180,7 +180,7 @@ mod tests {
         );
         let text = message(&asked("fs.write", json!({ "kind": "write", "paths": ["/x"], "diff": "-a\n+b" })));
         assert!(text.contains("-a\n+b\n") && text.contains("\"/x\""), "{text}");
-        assert!(!text.contains("NOT ALL"), "{text}");
+        assert!(!text.contains("INCOMPLETE"), "{text}");
     }
 
     #[test]
@@ -202,7 +202,7 @@ mod tests {
         let mut long = asked("exec.start", json!({ "command": "true", "cwd": "/x".repeat(3_000) }));
         long.summary = "s".repeat(5_000);
         let text = message(&long);
-        assert!(text.starts_with("NOT ALL") && text.contains("command: true"), "{text}");
+        assert!(text.starts_with("INCOMPLETE") && text.contains("command: true"), "{text}");
     }
 
     #[test]

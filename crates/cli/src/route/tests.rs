@@ -183,7 +183,7 @@ fn a_token_file_is_read_with_a_warning_if_others_can_read_it() {
     );
     let registry = Registry::parse(&text, Path::new("t"));
     let inputs = Inputs { flag: Some("api".to_owned()), registry, ..default_inputs() };
-    assert!(choose_from(&inputs).unwrap_err().message.contains("cannot read the token in"));
+    assert!(choose_from(&inputs).unwrap_err().message.contains("cannot read the token file"));
     std::fs::write(&file, "secret\n").unwrap();
     for (mode, warnings) in [(0o600, 0), (0o640, 1)] {
         std::fs::set_permissions(&file, std::fs::Permissions::from_mode(mode)).unwrap();

@@ -1,7 +1,9 @@
 //! Sets one member of a JSON file with comments and keeps every other character unchanged.
 
-use jsonc_parser::ParseOptions;
 use jsonc_parser::cst::{CstInputValue, CstObject, CstRootNode};
+use jsonc_parser::errors::ParseError;
+use jsonc_parser::tokens::Token;
+use jsonc_parser::{ParseOptions, Scanner, ScannerOptions};
 use serde_json::{Value, json};
 
 /// The extensions of JSON that agents accept in their files.
@@ -24,14 +26,14 @@ pub(super) fn with(text: &str, section: &str, name: &str, value: &Value) -> Resu
         return Ok(format!("{:#}\n", json!({ section: { name: value } })));
     }
     let before = parse(text)?;
-    let root = CstRootNode::parse(text, &OPTIONS).map_err(|error| error.to_string())?;
+    let root = CstRootNode::parse(text, &OPTIONS).map_err(describe)?;
     let Some(object) = root.object_value() else {
         return Err("the file is not a JSON object".to_owned());
     };
     let Some(servers) = object.object_value_or_create(section) else {
         return Err(format!("`{section}` is not an object"));
     };
-    if before[section].get(name) != Some(value) {
+    if before.get(section).and_then(|servers| servers.get(name)) != Some(value) {
         set(&servers, name, value);
     }
     let changed = root.to_string();
@@ -45,7 +47,30 @@ pub(super) fn snippet(section: &str, name: &str, value: &Value) -> String {
 }
 
 fn parse(text: &str) -> Result<Value, String> {
-    jsonc_parser::parse_to_serde_value(text, &OPTIONS).map_err(|error| error.to_string())
+    let values = jsonc_parser::parse_to_serde_value(text, &OPTIONS).map_err(describe)?;
+    check_strings(text)?;
+    Ok(values)
+}
+
+/// Refuses strings with unescaped control characters, such as a line break: the parser accepts them, agents do not.
+fn check_strings(text: &str) -> Result<(), String> {
+    let mut scanner = Scanner::new(text, &ScannerOptions::default());
+    while let Some(token) = scanner.scan().map_err(describe)? {
+        let raw = text.get(scanner.token_start()..scanner.token_end()).unwrap_or_default();
+        if matches!(token, Token::String(_)) && raw.contains(|c: char| c < ' ') {
+            let before = text.get(..scanner.token_start()).unwrap_or_default();
+            let line = before.matches('\n').count() + 1;
+            let column = before.chars().rev().take_while(|c| *c != '\n').count() + 1;
+            return Err(format!("line {line}, column {column}: Control character in a string"));
+        }
+    }
+    Ok(())
+}
+
+/// The error with its position first, as in the errors of other files.
+#[expect(clippy::needless_pass_by_value, reason = "a function for map_err")]
+fn describe(error: ParseError) -> String {
+    format!("line {}, column {}: {}", error.line_display(), error.column_display(), error.kind())
 }
 
 fn set(object: &CstObject, name: &str, value: &Value) {
@@ -77,15 +102,19 @@ fn check_only_change(
     (section, name): (&str, &str),
     value: &Value,
 ) -> Result<(), String> {
-    let mut expected = before;
-    if expected.get(section).is_none() {
-        expected[section] = json!({});
+    let is_only_change =
+        parse(text).is_ok_and(|after| expected(before, (section, name), value) == Some(after));
+    match is_only_change {
+        true => Ok(()),
+        false => Err("the file cannot be changed without changing other members".to_owned()),
     }
-    expected[section][name] = value.clone();
-    match parse(text) {
-        Ok(after) if after == expected => Ok(()),
-        _ => Err("the file cannot be changed without changing other members".to_owned()),
-    }
+}
+
+/// The values with `section.name` set; `None` if a member of that name is not an object.
+fn expected(mut values: Value, (section, name): (&str, &str), value: &Value) -> Option<Value> {
+    let servers = values.as_object_mut()?.entry(section).or_insert_with(|| json!({}));
+    servers.as_object_mut()?.insert(name.to_owned(), value.clone());
+    Some(values)
 }
 
 #[cfg(test)]
@@ -149,17 +178,18 @@ mod tests {
     fn comments_and_trailing_commas_are_accepted_and_an_error_has_its_line() {
         let text = "// a\n{ \"a\": [1, 2, ], /* b */ \"b\": { \"c\": \"x // y\", }, }\n// end";
         assert_eq!(parse(text).unwrap(), json!({ "a": [1, 2], "b": { "c": "x // y" } }));
-        for (text, line) in [
-            ("{\n  \"a\": 1\n  \"b\": 2\n}", "line"),
-            ("{ \"a\": { \"b\": 1 ", "line 1"),
-            ("{ a: 1 }", "line 1"),
-            ("{} x", "line 1"),
-            ("/* x", "line 1"),
-            ("{ \"a\": tru }", "line 1"),
-            ("[1 2]", "line 1"),
+        for (text, position) in [
+            ("{\n  \"a\": 1\n  \"b\": 2\n}", "line 2, column 9: "),
+            ("{ \"a\": { \"b\": 1 ", "line 1, column 17: "),
+            ("{ \"a\": \"x\n\" }", "line 1, column 8: "),
+            ("{ a: 1 }", "line 1, column 3: "),
+            ("{} x", "line 1, column 4: "),
+            ("/* x", "line 1, column 1: "),
+            ("{ \"a\": tru }", "line 1, column 8: "),
+            ("[1 2]", "line 1, column 3: "),
         ] {
             let problem = parse(text).unwrap_err();
-            assert!(problem.contains(line), "{text:?}: {problem}");
+            assert!(problem.starts_with(position), "{text:?}: {problem}");
         }
         assert!(parse(&"[".repeat(100_000)).is_err());
     }

@@ -143,7 +143,7 @@ fn an_invalid_field_is_named() {
         (r#"{"host": "-oProxyCommand=x"}"#, "plain names"),
         (r#"{"host": "h", "command": 7}"#, "`command`: a line, an array"),
         (r#"{"transport": "unix"}"#, "needs `path`"),
-        (r#"{"transport": "ws", "url": "web"}"#, "`url`: `web`"),
+        (r#"{"transport": "ws", "url": "web"}"#, "`url`: invalid target `web`"),
         (r#"{"transport": "smoke"}"#, "unknown transport `smoke`"),
     ] {
         let problem = TargetEntry::parse(text).unwrap_err();
