@@ -98,7 +98,7 @@ fn nonsense_is_answered_and_the_connection_lives() {
     codex.send("x".repeat(130 * 1024 * 1024));
     let answer = codex.receive().unwrap();
     assert_eq!(answer["id"], -1);
-    assert!(answer["error"]["message"].as_str().unwrap().contains("too long"), "{answer}");
+    assert!(answer["error"]["message"].as_str().unwrap().contains("too large"), "{answer}");
     assert_eq!(codex.call("environment/status", json!({}))["status"], "ready");
 }
 
