@@ -116,5 +116,5 @@ fn a_loop_with_the_messages_api_writes_the_file() {
         (answer(2)["tool_use_id"].as_str(), answer(2)["is_error"].as_bool()),
         (Some("t2"), Some(true))
     );
-    assert!(answer(3)["content"].as_str().unwrap().contains("changed 1 place"));
+    assert!(answer(3)["content"].as_str().unwrap().contains("replaced 1 occurrence in "));
 }

@@ -101,11 +101,11 @@ async def tools():
         assert killed["ok"] and len(killed["killed"]) >= 2 and not killed["left"], killed
 
         for tool, arguments, word in [
-            ("bash", {}, "`command` is missing"),
+            ("bash", {}, "missing argument `command`"),
             ("read", {"path": "d/a.txt", "offset": "x"}, "`offset`"),
             ("read", {"path": "nothing.txt"}, "no such file"),
-            ("edit", {"path": "d/a.txt", "old_string": "x" * 9, "new_string": "y"}, "next: read the file"),
-            ("bash_output", {"process_id": "p_nobody"}, "bash starts a command anew"),
+            ("edit", {"path": "d/a.txt", "old_string": "x" * 9, "new_string": "y"}, "hint: read the file"),
+            ("bash_output", {"process_id": "p_nobody"}, "start the command again with bash"),
         ]:
             failed = await client.call_tool(tool, arguments)
             assert failed.is_error and word in text(failed), (tool, text(failed))
@@ -176,7 +176,7 @@ async def background():
         ran = await call(client, "bash", {"command": "echo early; cat go; echo late; exit 5"})
         seen = ran.structured_content
         assert seen["status"] == "running" and seen["output"] == "early\n", text(ran)
-        assert "goes on in the background" in text(ran) and "bash_output" in text(ran), text(ran)
+        assert "continues in the background" in text(ran) and "bash_output" in text(ran), text(ran)
         await asyncio.to_thread(lambda: open(at("go"), "w").close())
         process, output = {"process_id": seen["process_id"]}, ""
         while seen["status"] == "running":
