@@ -91,10 +91,15 @@ async fn a_command_runs_and_its_output_survives_a_cut_exactly_once() {
     let fixture = fixture();
     let mut client = fixture.connect(Scopes::ALL);
     let session = client.call("open", json!({})).await["result"]["session"].clone();
-    let script = "for i in 1 2 3 4 5; do echo line $i; read x < \"$0\"; done";
+    let script = "for i in 0 1 2 3 4; do echo line $i; read x < \"$0.$i\"; done";
     let fifo = fixture._root.path().join("step");
-    rustix::fs::mknodat(rustix::fs::CWD, &fifo, rustix::fs::FileType::Fifo, 0o600.into(), 0).unwrap();
-    let argv = json!(["sh", "-c", script, fifo]);
+    // One FIFO per step: a reader that opens one again before its writer has closed it would see the end of file.
+    let fifo = |step: usize| fifo.with_extension(step.to_string());
+    for step in 0..5 {
+        rustix::fs::mknodat(rustix::fs::CWD, fifo(step), rustix::fs::FileType::Fifo, 0o600.into(), 0)
+            .unwrap();
+    }
+    let argv = json!(["sh", "-c", script, fixture._root.path().join("step")]);
     let started = client.call("run", json!({ "session": session, "argv": argv })).await;
     assert!(started["result"]["process"].is_string(), "{started}");
     let mut text = String::new();
@@ -109,7 +114,7 @@ async fn a_command_runs_and_its_output_survives_a_cut_exactly_once() {
         if step < 5 {
             // Cut: the next line is written while no connection exists.
             drop(client);
-            let step_on = fifo.clone();
+            let step_on = fifo(step);
             tokio::task::spawn_blocking(move || std::fs::write(step_on, "\n").unwrap()).await.unwrap();
             client = fixture.connect(Scopes::ALL);
             let resumed = client.call("resume", json!({ "session": session, "last_event": last })).await;
@@ -117,7 +122,7 @@ async fn a_command_runs_and_its_output_survives_a_cut_exactly_once() {
         }
     }
     assert_eq!(client.receive().await["params"], json!({ "event": last + 1, "exit": 0 }));
-    assert_eq!(text, "line 1\nline 2\nline 3\nline 4\nline 5\n");
+    assert_eq!(text, "line 0\nline 1\nline 2\nline 3\nline 4\n");
     let records = fixture.records.0.lock().unwrap();
     let recorded = |operation: &str| records.iter().filter(|record| record.operation == operation).count();
     assert_eq!((recorded("open"), recorded("run"), recorded("resume"), recorded("end")), (1, 1, 5, 1));

@@ -372,7 +372,7 @@ fn a_daemon_that_is_killed_while_somebody_is_asked_does_nothing_and_the_next_one
     assert_eq!(client.call("approval.list", json!({ "session_id": session }))["approvals"], json!([]));
     let late = client.refused("approval.answer", answer(&session, &id, "approve"));
     assert_eq!(late["code"], -32006, "{late}");
-    assert!(late["message"].as_str().unwrap().contains("the daemon ended"), "{late}");
+    assert!(late["message"].as_str().unwrap().contains("the daemon stopped"), "{late}");
     assert!(!in_root(&sandbox, "never").exists());
 }
 

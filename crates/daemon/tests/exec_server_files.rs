@@ -207,5 +207,5 @@ fn a_sandbox_holds_for_files_and_for_processes_alike() {
     params["sandbox"] = restricted(&sandbox, json!([root, pattern]));
     let refusal = codex.ask("process/start", params).unwrap_err();
     assert_eq!(refusal["code"], -32600);
-    assert!(refusal["message"].as_str().unwrap().contains("cannot be held"), "{refusal}");
+    assert!(refusal["message"].as_str().unwrap().contains("cannot be enforced"), "{refusal}");
 }

@@ -168,7 +168,7 @@ fn input_that_nobody_reads_is_bounded_and_its_process_can_still_be_ended() {
     let asked: Vec<u64> =
         (0..12).map(|_| codex.request("process/write", json!({"processId": "p", "chunk": chunk}))).collect();
     let refused = codex.answer(*asked.last().unwrap()).unwrap_err();
-    assert!(refused["message"].as_str().unwrap().contains("too much waits"), "{refused}");
+    assert!(refused["message"].as_str().unwrap().contains("too many pending reads and writes"), "{refused}");
     assert_eq!(codex.call("process/terminate", json!({"processId": "p"}))["running"], true);
     for id in &asked[..4] {
         assert_eq!(codex.answer(*id).unwrap()["status"], "accepted", "what waited is answered with its end");

@@ -318,7 +318,7 @@ fn another_user_neither_serves_a_landing_nor_is_served_there() {
     };
     let (answer, listener) = std::thread::spawn(stranger).join().unwrap();
     assert_eq!(answer, b"", "closed without a word");
-    sandbox.gains("audit.log", "landing", Instant::now() + PATIENCE);
+    sandbox.gains("audit.log", "resume", Instant::now() + PATIENCE);
     use std::os::unix::fs::PermissionsExt as _;
     std::fs::set_permissions(forged.parent().unwrap(), std::fs::Permissions::from_mode(0o700)).unwrap();
     let mut rexd = Rexd::spawn(local(&sandbox));

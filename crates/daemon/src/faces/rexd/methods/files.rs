@@ -153,6 +153,8 @@ pub(crate) fn write(
         Arc::new(move || diff::write(&path, &content(&params).unwrap_or_default(), mode))
     };
     let effects = session.file_effects(|| {
+        // No approver is asked about a write that cannot be done.
+        content(params)?;
         let effects = FileEffects::new(FileAction::Write, vec![file.effect(Access::Write, false)]);
         Ok(FileEffects { creates_parents: params.mkdir_parents, preview: Some(preview.clone()), ..effects })
     })?;
