@@ -1,5 +1,7 @@
 //! The example of docs/adding-a-face.md: the page shows this face, and the face keeps every promise that it makes.
 
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on says so and ends")]
+
 mod adding_a_face {
     pub(crate) mod face;
 }

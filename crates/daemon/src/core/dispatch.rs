@@ -35,7 +35,7 @@ pub enum Dispatch<F: Face> {
     /// For the connection itself.
     Connection(F::ConnectionCall, Responder),
     /// For a session that the caller has.
-    Session(PendingRequest<F>, SessionHandle<F>),
+    Session(Box<PendingRequest<F>>, SessionHandle<F>),
     /// For a session that the caller does not have; its id, if the request has one.
     NoSession(Option<String>, Responder),
 }
@@ -77,7 +77,7 @@ pub fn dispatch<F: Face>(
             match find(call.session_id()) {
                 Some(handle) => {
                     responder.set_requester(handle.requester.clone());
-                    Dispatch::Session(PendingRequest::new(call, responder), handle)
+                    Dispatch::Session(Box::new(PendingRequest::new(call, responder)), handle)
                 }
                 None => Dispatch::NoSession(call.session_id().map(str::to_owned), responder),
             }

@@ -69,10 +69,17 @@ pub trait Call<F: Face>: Send {
     fn prepare(&self, session: &Session<F>, context: &RequestContext) -> Result<Prepared<F>, RpcError>;
 }
 
+/// The action of a request, which runs once it is authorized.
+type RequestAction<F> = Box<dyn FnOnce(&mut Session<F>, AuthorizedRequest) + Send>;
+/// Reads the idempotency key and the fingerprint of a request.
+type KeyFn<P> = fn(&P) -> Option<(&str, u64)>;
+/// Checks and converts parameters.
+type PrepareFn<F, P> = fn(&Arc<P>, &Session<F>, &RequestContext) -> Result<Prepared<F>, RpcError>;
+
 /// A checked request: its effects, and the action that runs once they are authorized.
 pub struct Prepared<F: Face> {
     pub(super) effects: Effects,
-    pub(super) run: Box<dyn FnOnce(&mut Session<F>, AuthorizedRequest) + Send>,
+    pub(super) run: RequestAction<F>,
 }
 
 impl<F: Face> Prepared<F> {
@@ -103,9 +110,9 @@ pub struct Row<F: Face, P> {
     /// What the audit records of the parameters.
     pub audit: fn(&P) -> Details,
     /// The idempotency key and the fingerprint of the request, if the method takes a key.
-    pub key: Option<fn(&P) -> Option<(&str, u64)>>,
+    pub key: Option<KeyFn<P>>,
     /// Checks and converts the parameters into effects and an action.
-    pub prepare: fn(&Arc<P>, &Session<F>, &RequestContext) -> Result<Prepared<F>, RpcError>,
+    pub prepare: PrepareFn<F, P>,
 }
 
 /// The row of a method that its connection handles.

@@ -24,14 +24,14 @@ use wire::jsonrpc::RpcError;
 
 // The wire: what a real face has in `crates/wire/src/NAME/`.
 #[derive(Debug, Serialize, Deserialize)]
-pub struct Open {}
+pub(crate) struct Open {}
 #[derive(Debug, Serialize, Deserialize)]
-pub struct Resume {
+pub(crate) struct Resume {
     session: String,
     last_event: u64,
 }
 #[derive(Debug, Serialize, Deserialize)]
-pub struct Run {
+pub(crate) struct Run {
     session: String,
     argv: Vec<String>,
 }
@@ -61,20 +61,20 @@ static TABLE: &[&dyn Method<Demo>] = &[
     },
 ];
 
-pub enum DemoCall {
+pub(crate) enum DemoCall {
     Open(Open),
     Resume(Resume),
 }
 
 /// The face: what all its connections share.
-pub struct Demo {
+pub(crate) struct Demo {
     core: Arc<Core>,
     sessions: SessionRegistry<Demo>,
     retention: Retention,
 }
 
 impl Demo {
-    pub fn new(core: Arc<Core>) -> Demo {
+    pub(crate) fn new(core: Arc<Core>) -> Demo {
         Demo { core, sessions: SessionRegistry::default(), retention: Retention::default() }
     }
 }
@@ -152,7 +152,7 @@ fn run(params: &Arc<Run>, session: &Session, context: &RequestContext) -> Result
 
 // The second conversion: from log entries to events.
 #[derive(Debug)]
-pub struct DemoEvents;
+pub(crate) struct DemoEvents;
 
 impl events::ProcessEvents for DemoEvents {
     fn encode(&mut self, entry: &LogEntry<'_>, id: u64) -> Vec<Bytes> {
@@ -174,7 +174,7 @@ impl events::ProcessEvents for DemoEvents {
 }
 
 /// Serves one connection; its sessions are kept for the next one.
-pub async fn serve(face: Arc<Demo>, link: Link, context: ConnectionContext, stop: CancellationToken) {
+pub(crate) async fn serve(face: Arc<Demo>, link: Link, context: ConnectionContext, stop: CancellationToken) {
     let outgoing = link.outgoing.clone();
     let mut requests = Requests::new(link.incoming, link.outgoing, RpcLimits::default());
     let mut sessions = Vec::new();

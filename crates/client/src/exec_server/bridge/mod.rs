@@ -227,7 +227,9 @@ impl Bridge {
     fn translate(&self, error: ExecServerError) -> RpcError {
         let error = Arc::new(error);
         if matches!(*error, ExecServerError::Lost(_) | ExecServerError::Closed) {
-            self.failure.send_replace(Some(error.clone()));
+            // The first failure is the cause; requests after it fail with `Closed`.
+            self.failure
+                .send_if_modified(|failure| failure.is_none() && failure.replace(error.clone()).is_none());
         }
         errors::rpc_error(&error)
     }

@@ -34,10 +34,10 @@ impl<F: Face> Clone for SessionHandle<F> {
 
 impl<F: Face> SessionHandle<F> {
     /// Sends a request; it comes back if the session is over.
-    pub async fn request(&self, request: PendingRequest<F>) -> Result<(), PendingRequest<F>> {
-        match self.inbox.send(SessionMessage::Request(Box::new(request))).await {
+    pub async fn request(&self, request: Box<PendingRequest<F>>) -> Result<(), Box<PendingRequest<F>>> {
+        match self.inbox.send(SessionMessage::Request(request)).await {
             Ok(()) => Ok(()),
-            Err(mpsc::error::SendError(SessionMessage::Request(request))) => Err(*request),
+            Err(mpsc::error::SendError(SessionMessage::Request(request))) => Err(request),
             Err(_other) => Ok(()),
         }
     }

@@ -150,6 +150,11 @@ pub struct Session<F: Face> {
     _inbox_depth: QueueGauge,
 }
 
+/// What a task has its session do.
+type SessionUpdate<F> = Box<dyn FnOnce(&mut Session<F>) + Send>;
+/// What a task has its session do to complete a request.
+type Completion<F> = Box<dyn FnOnce(&mut Session<F>, Responder) + Send>;
+
 /// A message to a session.
 pub enum SessionMessage<F: Face> {
     /// A request to run.
@@ -157,9 +162,9 @@ pub enum SessionMessage<F: Face> {
     /// A request whose turn has come.
     Scheduled(Box<PendingRequest<F>>, SchedulerGuard),
     /// A task's result.
-    Update(Box<dyn FnOnce(&mut Session<F>) + Send>),
+    Update(SessionUpdate<F>),
     /// A task's result that completes a request.
-    Complete(Responder, Box<dyn FnOnce(&mut Session<F>, Responder) + Send>),
+    Complete(Responder, Completion<F>),
     /// A connection or event stream is gone.
     Disconnected(SubscriptionId),
     /// Ends the session.

@@ -223,7 +223,7 @@ impl<F: Face> RequestCheck<F> {
         match result {
             Ok(()) => {
                 request.approved_under = Some(self.policy);
-                if let Err(request) = self.session.request(*request).await {
+                if let Err(request) = self.session.request(request).await {
                     request.responder.send(Err::<(), _>(F::error(Error::Gone))).await;
                 }
             }

@@ -270,11 +270,14 @@ pub(super) fn open(
     Ok(session.start(inbox))
 }
 
+/// The id of the connection that resumed a session, and the gap that holds its events back.
+pub(super) type ResumeResult = Result<(SubscriptionId, Option<Gap>), RpcError>;
+
 /// Resumes a session on a connection: the message for the session, and the new connection's id with the gap that holds
 /// its events back.
 pub(super) fn resume(
     connection: SessionConnection,
-) -> (SessionMessage<ExecServer>, oneshot::Receiver<Result<(SubscriptionId, Option<Gap>), RpcError>>) {
+) -> (SessionMessage<ExecServer>, oneshot::Receiver<ResumeResult>) {
     let (result, received) = oneshot::channel();
     let message = SessionMessage::update(move |session: &mut Session| {
         if session.is_connected() {

@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use wire::rexd::v1::{RpcError, codes};
 
 /// The engine's error on the wire; `data` is always filled.
+#[expect(clippy::too_many_lines, reason = "one arm per engine error, and no other logic")]
 pub(super) fn rpc_error(error: Error) -> RpcError {
     let message = error.to_string();
     let error_with = |code: i64, message: String, data: Value| RpcError::new(code, message).with_data(data);

@@ -75,7 +75,7 @@ impl Rexd {
 #[derive(Debug)]
 pub enum ConnectionCall {
     /// `session.open`.
-    Open(v1::SessionOpen),
+    Open(Box<v1::SessionOpen>),
     /// `session.resume`.
     Resume(v1::SessionResume),
     /// `server.ping`.

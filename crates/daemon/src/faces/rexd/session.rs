@@ -96,11 +96,14 @@ pub(super) struct ClientCapabilities {
     can_approve: bool,
 }
 
+/// What a request does with a process.
+type ProcessAction = Box<dyn FnOnce(&mut Session, Process, AuthorizedRequest) + Send>;
+
 /// A request for a process that is being looked up among the detached ones.
 pub(super) struct ProcessLookup {
     pub(super) request: AuthorizedRequest,
     pub(super) not_found: RpcError,
-    pub(super) then: Box<dyn FnOnce(&mut Session, Process, AuthorizedRequest) + Send>,
+    pub(super) then: ProcessAction,
 }
 
 /// What REXD keeps per session.

@@ -26,7 +26,7 @@ macro_rules! rows {
             name: v1::SessionOpen::NAME,
             scope: Scope::Read,
             audit: opened,
-            call: ConnectionCall::Open,
+            call: |params| ConnectionCall::Open(Box::new(params)),
         },
         &ConnectionRow::<Rexd, v1::SessionResume> {
             name: v1::SessionResume::NAME,

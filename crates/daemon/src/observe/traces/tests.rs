@@ -109,6 +109,7 @@ fn keys(value: &Value) -> Vec<&str> {
 }
 
 #[tokio::test]
+#[expect(clippy::too_many_lines, reason = "one expected document, written out")]
 async fn a_request_arrives_as_a_span_of_the_otlp_json_mapping() {
     let (url, mut posted) = collector(&[]).await;
     let metrics = Metrics::new(&[]);
