@@ -11,8 +11,17 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::ProcessLimits;
-use super::log::{Capacity, OutputLog};
+use super::log::OutputLog;
 use super::spill::Spill;
+
+/// Whether the writer may push.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Capacity {
+    /// There is free memory, or the oldest output may be dropped.
+    Available,
+    /// The primary reader has not taken the oldest output yet.
+    Full,
+}
 
 /// A reader that took nothing for this long while the log was full has stopped.
 const STOPPED_AFTER: Duration = Duration::from_millis(200);

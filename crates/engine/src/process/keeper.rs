@@ -15,7 +15,8 @@ use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-use super::log::{Capacity, Cursor, OutputLog};
+use super::flow::Capacity;
+use super::log::{Cursor, OutputLog};
 use super::spec::{ExitCause, ExitStatus, ProcessId, ProcessSummary, Stream, TerminalSize};
 use super::stdin::InputRequest;
 use super::supervisor::SupervisorCommand;

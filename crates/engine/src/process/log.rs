@@ -16,6 +16,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use bytes::{Bytes, BytesMut};
 use tokio::sync::{Notify, watch};
 
+use super::flow::Capacity;
 use super::spec::{ExitStatus, ProcessSummary, Stream};
 use super::spill::{Spill, Spilled};
 use super::text::cut_at_character;
@@ -92,15 +93,6 @@ pub(super) struct ExitEntry {
     at: u64,
     pub(super) status: ExitStatus,
     pub(super) is_denied: bool,
-}
-
-/// Whether the writer may push.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Capacity {
-    /// There is free memory, or the oldest output may be dropped.
-    Available,
-    /// The primary reader has not taken the oldest output yet.
-    Full,
 }
 
 /// Output dropped at once when the disk is full: 1 MiB, so that it does not happen for every chunk.

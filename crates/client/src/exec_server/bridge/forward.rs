@@ -70,7 +70,8 @@ impl EventForwarder {
                     Ok(Some(ExecServerEvent::Closed) | None) => break,
                     Ok(Some(event)) => self.forward(event).await,
                     Err(error) => {
-                        self.failure.send_replace(Some(Arc::new(error)));
+                        let error = Arc::new(error);
+                        self.failure.send_if_modified(|first| first.is_none() && first.replace(error).is_none());
                         return;
                     }
                 },
