@@ -40,7 +40,7 @@ pub struct ExecParams {
     /// Bytes that the server keeps of each stream; notifications are not limited.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub output_bytes_cap: Option<u64>,
-    /// The value of argv[0].
+    /// The value of `argv[0]`.
     #[serde(default)]
     pub arg0: Option<String>,
 }

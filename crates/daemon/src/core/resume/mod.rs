@@ -1,7 +1,7 @@
 //! `rexd --stdio` after its streams are gone: the daemon waits for the clients of its resumable sessions, and the next
 //! `rexd --stdio` connects a returning client to it.
 //!
-//! Each such session has a [`ResumeSocket`] in the state directory. A client that returns starts `rexd --stdio` as it
+//! Each such session has a `ResumeSocket` in the state directory. A client that returns starts `rexd --stdio` as it
 //! always does; that process finds the socket and becomes a proxy that copies bytes.
 
 mod proxy;

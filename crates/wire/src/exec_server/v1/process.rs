@@ -44,7 +44,7 @@ pub struct ExecParams {
     /// Whether standard input is a pipe that can be written to.
     #[serde(default)]
     pub pipe_stdin: bool,
-    /// The value of argv[0].
+    /// The value of `argv[0]`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub arg0: Option<String>,
     /// The sandbox of the process.
