@@ -76,6 +76,14 @@ pub enum Error {
         /// The process.
         process_id: String,
     },
+    /// A listing contains a name that is not the name of one file.
+    #[error("protocol error: the server listed the name {name:?} in {directory:?}, which is not a file name")]
+    InvalidName {
+        /// The name.
+        name: String,
+        /// The directory that was listed.
+        directory: String,
+    },
     /// The operating system provided no random bytes for request keys.
     #[error("cannot get random bytes: {0}")]
     Random(getrandom::Error),

@@ -131,9 +131,15 @@ impl<'a> Files<'a> {
         self.change(&params).await
     }
 
-    /// Lists a directory; the session is filled in.
+    /// Lists a directory; the session is filled in. Callers join the names to paths of this machine, so a server that
+    /// returns anything else than plain file names gets an error.
     pub async fn list(&self, params: v1::FsList) -> Result<v1::FsListResult, Error> {
-        self.session.call(&v1::FsList { session_id: self.session.id(), ..params }).await
+        let params = v1::FsList { session_id: self.session.id(), ..params };
+        let listed: v1::FsListResult = self.session.call(&params).await?;
+        match listed.entries.iter().find(|entry| !is_file_name(&entry.name)) {
+            Some(entry) => Err(Error::InvalidName { name: entry.name.clone(), directory: params.path }),
+            None => Ok(listed),
+        }
     }
 
     /// Finds paths by a glob pattern; the session is filled in.
@@ -234,4 +240,9 @@ impl FileWatch {
         let params = v1::FsUnwatch { session_id: self.session.id(), watch_id: self.watch_id.clone() };
         self.session.call(&params).await.map(drop)
     }
+}
+
+/// Whether a name from a server is the name of one directory entry: a path joined with it stays in its directory.
+pub fn is_file_name(name: &str) -> bool {
+    !matches!(name, "" | "." | "..") && !name.contains(['/', '\0'])
 }

@@ -47,7 +47,7 @@ pub mod target;
 
 pub use approvals::{ApprovalEvent, ApprovalSubscription};
 pub use error::{ConnectError, ConnectStep, Disconnect, Error, SessionLoss};
-pub use files::{FileWatch, Files, WatchEvent};
+pub use files::{FileWatch, Files, WatchEvent, is_file_name};
 /// The standard streams of this program, read and written without blocking.
 pub use link::stdio;
 pub use options::{OutputMode, SessionOptions};

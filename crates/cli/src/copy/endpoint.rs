@@ -87,6 +87,14 @@ impl CopyEndpoint {
         }
     }
 
+    /// Creates the directory that everything is copied to, and returns its path; a local one without symbolic links.
+    pub(super) async fn make_destination(&self, path: &str) -> Result<String, CopyError> {
+        match self {
+            CopyEndpoint::Local => local_end::make_destination(path),
+            CopyEndpoint::Remote(remote) => remote.mkdir(path).await.map(|()| path.to_owned()),
+        }
+    }
+
     /// Creates a directory and its parents.
     pub(super) async fn mkdir(&self, path: &str) -> Result<(), CopyError> {
         match self {

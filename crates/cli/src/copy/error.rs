@@ -65,6 +65,7 @@ impl From<Error> for CopyError {
             | Error::Decode { .. }
             | Error::DecodeContent { .. }
             | Error::ResponseTooLarge { .. }
+            | Error::InvalidName { .. }
             | Error::MissingExit { .. }
             | Error::Encode { .. }
             | Error::Random(_)

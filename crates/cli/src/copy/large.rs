@@ -97,10 +97,10 @@ impl LargeCopy {
         }
     }
 
-    /// The path to write: an existing symbolic link stays, and its target is replaced.
+    /// The path to write: on a target, an existing symbolic link stays, and the file it names is replaced.
     async fn resolve_link(&self, target: &CopyEndpoint) -> Result<String, CopyError> {
         match target {
-            CopyEndpoint::Local => Ok(local_end::resolve_link(&self.to)),
+            CopyEndpoint::Local => Ok(self.to.clone()),
             CopyEndpoint::Remote(remote) => match remote.stat(&self.to).await? {
                 Some(found) if found.kind == FileKind::Link => {
                     let leads = remote.follow(&self.to).await?;
@@ -166,7 +166,6 @@ impl LargeCopy {
     fn sink(&self, target: &CopyEndpoint, part: &str, at: u64) -> Result<PieceSink, CopyError> {
         match target {
             CopyEndpoint::Local => {
-                local_end::mkdir(names::parent(part))?;
                 let file = local_end::open_part(part, at == 0).map_err(CopyError::local("write", part))?;
                 Ok(PieceSink::Local(Arc::new(file)))
             }

@@ -1,9 +1,14 @@
-//! Local files. Calls are short; long reads and hashes run on blocking threads.
+//! Local files. Calls are short; long reads and hashes run on blocking threads. Names come from a target that may be
+//! hostile: below the destination, nothing is written through a symbolic link.
 
-use std::fs::{self, File, Metadata, OpenOptions, Permissions};
+use std::fs::{self, File, Metadata, Permissions};
 use std::io::{self, Read as _, Write as _};
-use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _};
+use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::Path;
+
+use rustix::fs::{AtFlags, CWD, Mode, OFlags, mkdirat, openat, renameat, unlinkat};
+use rustix::io::Errno;
 
 use super::endpoint::{FileKind, FileMeta, ListedEntry};
 use super::error::CopyError;
@@ -117,59 +122,119 @@ pub(super) fn read_whole(path: &str) -> Result<(Vec<u8>, FileMeta), CopyError> {
     }
 }
 
+/// Creates a directory and its parents, and returns its path without symbolic links. Paths below the result are
+/// written with [`open_dir`], which follows none.
+pub(super) fn make_destination(path: &str) -> Result<String, CopyError> {
+    let cannot = || CopyError::local("make", path);
+    let path = if path.is_empty() { "." } else { path };
+    fs::create_dir_all(path).map_err(cannot())?;
+    let real = fs::canonicalize(path).map_err(cannot())?;
+    real.to_str().map(str::to_owned).ok_or_else(|| {
+        CopyError::file(format!("cannot copy to {}: its name is not UTF-8", real.display()))
+            .hint("copy to another directory")
+    })
+}
+
+/// Opens a directory of the destination. A symbolic link in the path is an error: it was created since the path was
+/// resolved, or it lies inside the destination, and files written through it would land elsewhere.
+fn open_dir(path: &str, create: bool) -> io::Result<OwnedFd> {
+    let open = |dir: BorrowedFd<'_>, name: &str| {
+        openat(
+            dir,
+            name,
+            OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC,
+            Mode::empty(),
+        )
+    };
+    let mut dir = open(CWD, if path.starts_with('/') { "/" } else { "." })?;
+    for name in path.split('/').filter(|name| !matches!(*name, "" | ".")) {
+        if name == ".." {
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, "`..` in the path of a destination"));
+        }
+        dir = match open(dir.as_fd(), name) {
+            Err(Errno::NOENT) if create => {
+                match mkdirat(&dir, name, Mode::from_raw_mode(0o777)) {
+                    Ok(()) | Err(Errno::EXIST) => {}
+                    Err(error) => return Err(error.into()),
+                }
+                open(dir.as_fd(), name)?
+            }
+            Err(Errno::NOTDIR | Errno::LOOP) => {
+                let what = format!("`{name}` in its path is a symbolic link or a file");
+                return Err(io::Error::new(io::ErrorKind::NotADirectory, what));
+            }
+            opened => opened?,
+        };
+    }
+    Ok(dir)
+}
+
+/// A file of the destination: its open directory and its name there.
+struct DestinationFile<'a> {
+    dir: OwnedFd,
+    name: &'a str,
+}
+
+impl DestinationFile<'_> {
+    fn at(path: &str, create_parents: bool) -> io::Result<DestinationFile<'_>> {
+        let name = names::last(path).ok_or(io::ErrorKind::InvalidInput)?;
+        Ok(DestinationFile { dir: open_dir(names::parent(path), create_parents)?, name })
+    }
+}
+
 /// Writes a whole file atomically.
 pub(super) fn put(path: &str, bytes: &[u8], mode: Option<u32>) -> Result<(), CopyError> {
-    let target = resolve_link(path);
-    let part = names::part(&target);
-    let cannot = || CopyError::local("write", path);
-    let mut file = match open_part(&part, true) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            mkdir(names::parent(&target))?;
-            open_part(&part, true)
-        }
-        opened => opened,
-    }
-    .map_err(cannot())?;
-    file.write_all(bytes).map_err(cannot())?;
-    commit(&file, (&part, &target), mode)
+    let part = names::part(path);
+    let mut file = open_part(&part, true).map_err(CopyError::local("write", path))?;
+    file.write_all(bytes).map_err(CopyError::local("write", path))?;
+    commit(&file, (&part, path), mode)
 }
 
-/// Opens a partial file, empty or to continue. It is private until it has its final mode.
+/// Opens a partial file, new or to continue. It is private until it has its final mode.
 pub(super) fn open_part(part: &str, anew: bool) -> io::Result<File> {
-    let mut options = OpenOptions::new();
-    options.create(true).truncate(anew).mode(0o600).read(true).write(true).open(part)
+    let DestinationFile { dir, name } = DestinationFile::at(part, true)?;
+    let mut flags = OFlags::RDWR | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    if anew {
+        match unlinkat(&dir, name, AtFlags::empty()) {
+            Ok(()) | Err(Errno::NOENT) => flags |= OFlags::CREATE | OFlags::EXCL,
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(File::from(openat(&dir, name, flags, Mode::from_raw_mode(0o600))?))
 }
 
-/// Sets the mode of a complete partial file and renames it.
+/// Sets the mode of a complete partial file and renames it. A symbolic link of that name is replaced, not followed.
 pub(super) fn commit(file: &File, (part, target): (&str, &str), mode: Option<u32>) -> Result<(), CopyError> {
     let cannot = || CopyError::local("write", target);
     file.set_permissions(Permissions::from_mode(mode.unwrap_or(DEFAULT_MODE))).map_err(cannot())?;
-    fs::rename(part, target).map_err(cannot())
+    let from = DestinationFile::at(part, false).map_err(cannot())?;
+    let to = DestinationFile::at(target, false).map_err(cannot())?;
+    renameat(&from.dir, from.name, &to.dir, to.name).map_err(io::Error::from).map_err(cannot())
 }
 
-/// Resolves a symbolic link to a file, so that the link stays and its target is replaced.
-pub(super) fn resolve_link(path: &str) -> String {
-    let is_link = fs::symlink_metadata(path).is_ok_and(|found| found.is_symlink());
-    let real = is_link.then(|| fs::canonicalize(path).ok()).flatten();
-    real.and_then(|real| real.to_str().map(str::to_owned)).unwrap_or_else(|| path.to_owned())
-}
-
-/// Creates a directory and its parents.
+/// Creates a directory and its parents below the destination.
 pub(super) fn mkdir(path: &str) -> Result<(), CopyError> {
-    match path {
-        "" => Ok(()),
-        path => fs::create_dir_all(path).map_err(CopyError::local("make", path)),
-    }
+    open_dir(path, true).map(drop).map_err(CopyError::local("make", path))
 }
 
 /// Sets the permission bits of a file.
 pub(super) fn set_mode(path: &str, mode: u32) -> Result<(), CopyError> {
-    fs::set_permissions(path, Permissions::from_mode(mode)).map_err(CopyError::local("write", path))
+    let set = || {
+        let DestinationFile { dir, name } = DestinationFile::at(path, false)?;
+        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+        let file = File::from(openat(&dir, name, flags, Mode::empty())?);
+        file.set_permissions(Permissions::from_mode(mode))
+    };
+    set().map_err(CopyError::local("write", path))
 }
 
 /// Removes a file if it exists.
 pub(super) fn remove(path: &str) -> Result<(), CopyError> {
-    match fs::remove_file(path) {
+    let remove = || {
+        let DestinationFile { dir, name } = DestinationFile::at(path, false)?;
+        unlinkat(&dir, name, AtFlags::empty()).map_err(io::Error::from)
+    };
+    match remove() {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(CopyError::local("remove", path)(error)),
         _ => Ok(()),
     }

@@ -19,6 +19,10 @@
 //! | directory | a new path, or an unfinished copy of it | that path |
 //! | `DIR/.`, `.` or `..` | | the contents are copied to that path |
 //!
+//! Names from a target that could leave the destination end the copy. A local destination directory is resolved once;
+//! below it nothing is written through a symbolic link: a link in the place of a file is replaced, one in the place of a
+//! directory fails the files below it. On a target, an existing link stays and the file it names is replaced.
+//!
 //! A file is renamed to its final name only when it is complete; permission bits are copied, owner and times are not.
 //! In a tree, symbolic links and special files are skipped and reported; with `follow`, links are followed. A link that
 //! is the source itself is always followed. Directories get the default mode; empty ones are copied. As with `cp`, files
@@ -210,7 +214,10 @@ impl CopyRun {
     }
 
     async fn file(&self, from: String, found: FileMeta) -> Result<(), CopyError> {
-        let (to, existing) = self.file_target().await?;
+        let (mut to, existing) = self.file_target().await?;
+        if let (CopyEndpoint::Local, Some(name)) = (&self.job.target, names::last(&to)) {
+            to = names::join(&local_end::make_destination(names::parent(&to))?, name);
+        }
         self.job.stats.expects(found.size);
         let entry = PlannedFile { from, below: String::new(), size: found.size, mode: found.mode };
         self.job.file(&entry, &to, existing).await
@@ -261,7 +268,7 @@ impl CopyRun {
             return Err(CopyError::file(format!("cannot copy {from} into itself")));
         }
         let plan = TreeWalk { end: &job.source, follow: self.follow, stats: &job.stats }.plan(from).await?;
-        job.target.mkdir(&to).await?;
+        let to = job.target.make_destination(&to).await?;
         let mark = names::join(&to, names::UNFINISHED);
         if is_marked && let Some(name) = names::last(&self.from) {
             job.target.put(&mark, name.as_bytes(), None).await?;

@@ -82,7 +82,7 @@ impl CopyStats {
         self.failed.fetch_add(1, Ordering::Relaxed);
         self.clear();
         match self.json {
-            true => output::stderr_line(error.failure.to_json()),
+            true => output::json_failure(&error.failure),
             false => match &error.failure.hint {
                 Some(hint) => output::note(format!("{} ({hint})", error.failure.message)),
                 None => output::note(&error.failure.message),

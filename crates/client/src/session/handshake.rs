@@ -89,6 +89,7 @@ impl From<Error> for ResumeError {
             | Error::Decode { .. }
             | Error::DecodeContent { .. }
             | Error::ResponseTooLarge { .. }
+            | Error::InvalidName { .. }
             | Error::MissingExit { .. }
             | Error::Random(_)
             | Error::ReadInput(_)
