@@ -3,35 +3,24 @@
 use std::fs::File;
 use std::io::{BufRead, BufReader, Write};
 
-use client::{ApprovalEvent, Session, v1};
-use serde_json::Value;
+use client::{ApprovalEvent, Session};
 
+use crate::approval_description::ApprovalDescription;
+use crate::escape;
 use crate::output;
-use crate::table::sanitize;
-
-/// An approval request as it is shown on the terminal.
-#[derive(Debug, Clone)]
-pub struct ApprovalPrompt {
-    id: String,
-    summary: String,
-    reason: Option<String>,
-    requester: Option<String>,
-    /// The change of a file as a diff.
-    diff: Option<String>,
-}
 
 /// Prompts for every approval request of this session until the session ends.
 pub async fn prompt_for_session(session: Session) {
     let Ok(mut approvals) = session.subscribe_approvals().await else { return };
     while let Some(event) = approvals.next().await {
         if let ApprovalEvent::Requested(request) = event {
-            prompt(&session, &ApprovalPrompt::from(*request)).await;
+            prompt(&session, &ApprovalDescription::from(*request)).await;
         }
     }
 }
 
 /// Prompts for one approval and sends the decision to the server.
-pub async fn prompt(session: &Session, approval: &ApprovalPrompt) {
+pub async fn prompt(session: &Session, approval: &ApprovalDescription) {
     let shown = approval.clone();
     let decision = tokio::task::spawn_blocking(move || read_decision(&shown)).await.ok().flatten();
     let Some((approve, scope)) = decision else { return };
@@ -41,9 +30,9 @@ pub async fn prompt(session: &Session, approval: &ApprovalPrompt) {
 }
 
 /// Reads the decision from the terminal; `None` without a terminal or at end of file.
-fn read_decision(approval: &ApprovalPrompt) -> Option<(bool, Option<&'static str>)> {
+fn read_decision(approval: &ApprovalDescription) -> Option<(bool, Option<&'static str>)> {
     let mut terminal = File::options().read(true).write(true).open("/dev/tty").ok()?;
-    write!(terminal, "{}", approval.text()).ok()?;
+    write!(terminal, "{}", text(approval)).ok()?;
     let mut answer = String::new();
     BufReader::new(terminal).read_line(&mut answer).ok().filter(|read| *read > 0)?;
     Some(match answer.trim().to_ascii_lowercase().as_str() {
@@ -53,50 +42,18 @@ fn read_decision(approval: &ApprovalPrompt) -> Option<(bool, Option<&'static str
     })
 }
 
-impl ApprovalPrompt {
-    fn text(&self) -> String {
-        let mut text = format!("\nrex: approval required: {}\n", sanitize(&self.summary));
-        for (word, value) in [("reason", &self.reason), ("requested by", &self.requester)] {
-            if let Some(value) = value {
-                text.push_str(&format!("  {word}: {}\n", sanitize(value)));
-            }
-        }
-        for line in self.diff.iter().flat_map(|diff| diff.lines()) {
-            text.push_str(&format!("  {}\n", sanitize(line)));
-        }
-        text.push_str("approve? [y]es, once; for this [s]ession; [N]o: ");
-        text
+/// The text of the prompt.
+fn text(approval: &ApprovalDescription) -> String {
+    let mut text = "\nrex: approval required\n".to_owned();
+    for fact in &approval.facts {
+        text.push_str(&format!("  {}\n", escape::line(fact)));
     }
-}
-
-fn diff_of(operation: &Value) -> Option<String> {
-    operation["diff"].as_str().map(str::to_owned)
-}
-
-impl From<v1::Approval> for ApprovalPrompt {
-    fn from(pending: v1::Approval) -> ApprovalPrompt {
-        let diff = diff_of(&pending.operation);
-        let requester = pending.asked_by.map(|by| by.client_name);
-        ApprovalPrompt {
-            id: pending.approval_id,
-            summary: pending.summary,
-            reason: pending.reason,
-            requester,
-            diff,
+    for (title, part) in &approval.texts {
+        text.push_str(&format!("  {title}:\n"));
+        for line in part.lines() {
+            text.push_str(&format!("    {}\n", escape::text(line)));
         }
     }
-}
-
-impl From<v1::ApprovalRequested> for ApprovalPrompt {
-    fn from(request: v1::ApprovalRequested) -> ApprovalPrompt {
-        let diff = diff_of(&request.operation);
-        let requester = request.asked_by.map(|by| by.client_name);
-        ApprovalPrompt {
-            id: request.approval_id,
-            summary: request.summary,
-            reason: request.reason,
-            requester,
-            diff,
-        }
-    }
+    text.push_str("approve? [y]es, once; for this [s]ession; [N]o: ");
+    text
 }

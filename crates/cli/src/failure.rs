@@ -3,13 +3,11 @@
 use client::{Error, v1};
 use serde_json::{Value, json};
 
-use crate::table::sanitize;
-
-/// ProcessExit status when `rex` itself fails, as with ssh.
+/// Exit status when `rex` itself fails, as with ssh.
 pub const OWN_FAILURE: u8 = 255;
-/// ProcessExit status of a command that timed out, as with `timeout`.
+/// Exit status of a command that timed out, as with `timeout`.
 pub const TIMED_OUT: u8 = 124;
-/// ProcessExit status when the program was not found, as in a shell.
+/// Exit status when the program was not found, as in a shell.
 pub const NOT_FOUND: u8 = 127;
 
 /// The exit status of `rex`: that of the remote command, or its own.
@@ -80,7 +78,7 @@ impl From<Error> for Failure {
             Error::Refused(error) => {
                 let message = match (error.code, error.data["path"].as_str()) {
                     (v1::codes::FORBIDDEN_PATH, Some(path)) if !message.contains(path) => {
-                        format!("{message}: {}", sanitize(path))
+                        format!("{message}: {path}")
                     }
                     _ => message,
                 };
@@ -100,6 +98,7 @@ impl From<Error> for Failure {
             Error::Decode { .. }
             | Error::DecodeContent { .. }
             | Error::ResponseTooLarge { .. }
+            | Error::InvalidName { .. }
             | Error::MissingExit { .. } => Failure::new(message).hint(
                 "the server may be another program or version: `rex target install HOST` installs this one",
             ),

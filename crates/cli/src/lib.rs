@@ -3,11 +3,13 @@
 //! [`args`] defines the command line, [`route`] chooses the target, [`commands`] has one file per command.
 
 pub mod app;
+pub mod approval_description;
 pub mod approval_prompt;
 pub mod args;
 pub mod command_limits;
 pub mod commands;
 pub mod copy;
+pub mod escape;
 pub mod failure;
 mod install;
 mod interrupt;

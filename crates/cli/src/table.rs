@@ -2,6 +2,7 @@
 
 use std::io::IsTerminal;
 
+use crate::escape;
 use crate::failure::Failure;
 use crate::output;
 use crate::terminal;
@@ -18,9 +19,9 @@ impl TextTable {
         TextTable { rows: vec![heading.iter().map(|word| (*word).to_owned()).collect()] }
     }
 
-    /// Adds a row; control characters are replaced.
+    /// Adds a row; its cells are escaped.
     pub fn row(&mut self, cells: &[String]) {
-        self.rows.push(cells.iter().map(|cell| sanitize(cell)).collect());
+        self.rows.push(cells.iter().map(|cell| escape::line(cell).into_owned()).collect());
     }
 
     /// Prints the table on stdout; on a terminal, lines are cut at its width.
@@ -57,20 +58,15 @@ impl TextTable {
     }
 }
 
-/// Replaces control characters, so that text from a target cannot control the terminal.
-pub fn sanitize(text: &str) -> String {
-    text.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn columns_are_aligned_and_control_characters_are_replaced() {
+    fn columns_are_aligned_and_cells_are_escaped() {
         let mut table = TextTable::new(&["ID", "COMMAND"]);
         table.row(&["p_1".to_owned(), "sleep \u{1b}[2J1".to_owned()]);
-        assert_eq!(table.text(None), "ID   COMMAND\np_1  sleep \u{fffd}[2J1\n");
+        assert_eq!(table.text(None), "ID   COMMAND\np_1  sleep \\u{1b}[2J1\n");
         assert_eq!(table.text(Some(4)), "ID  \np_1 \n");
     }
 }

@@ -1,17 +1,15 @@
 //! Servers that are not ours: those that follow the protocol's examples and no more, and those that cannot read us.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on says so and ends")]
 
+#[path = "support/server.rs"]
+mod server;
 mod support;
 
 use std::fs::File;
-use std::os::unix::fs::PermissionsExt as _;
-use std::process::{Command, Output, Stdio};
-use std::time::Instant;
 
 use serde_json::Value;
+use server::{ended, with_server};
 use support::{rex, run};
-use testkit::daemon::PATIENCE;
-use testkit::proc::watch;
 use testkit::sandbox::Sandbox;
 
 /// Answers as the examples of REXD v1 do: two limits, no name, events without numbers, text as text.
@@ -27,30 +25,6 @@ const EXAMPLES: &str = r##"
     answer '{"path":"/srv/myapp/README.md","bytes_written":8,"mtime":1772013600000,"created":false}';;
   *'"session.close"'*) answer '{"ok":true}';;
 "##;
-
-/// `rex` whose `local` is a server that answers so.
-fn with_server(sandbox: &Sandbox, cases: &str, arguments: &[&str]) -> Command {
-    let script = format!(
-        "#!/bin/sh\nsay() {{ printf '%s\\n' \"$1\"; }}\n\
-         answer() {{ say \"{{\\\"jsonrpc\\\":\\\"2.0\\\",\\\"id\\\":$id,\\\"result\\\":$1}}\"; }}\n\
-         while read -r line; do id=${{line#*\\\"id\\\":}}; id=${{id%%,*}}; case $line in {cases}\n\
-         *) say \"{{\\\"jsonrpc\\\":\\\"2.0\\\",\\\"id\\\":$id,\\\"error\\\":{{\\\"code\\\":-32601,\\\"message\\\":\\\"method not found\\\"}}}}\";;\n\
-         esac; done\n"
-    );
-    let server = sandbox.write("server", script);
-    std::fs::set_permissions(&server, std::fs::Permissions::from_mode(0o755)).unwrap();
-    let mut command = rex(sandbox, arguments);
-    command.env("REX_REXD", server);
-    command
-}
-
-/// Runs it to its end, which has to come.
-fn ended(command: &mut Command) -> Output {
-    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    let watched = watch(i32::try_from(child.id()).unwrap());
-    assert!(watched.ends_before(Instant::now() + 2 * PATIENCE), "{command:?} does not end");
-    child.wait_with_output().unwrap()
-}
 
 #[test]
 fn a_server_that_follows_the_examples_is_enough() {

@@ -22,6 +22,7 @@ pub struct Screen {
     child: Child,
     terminal: File,
     parser: Parser,
+    raw: Vec<u8>,
 }
 
 /// The contents of the terminal. Its own `Debug` would print every cell.
@@ -63,6 +64,7 @@ impl Screen {
             child,
             terminal: File::from(terminal),
             parser: Parser(vt100::Parser::new(side(rows), side(cols), 0)),
+            raw: Vec::new(),
         }
     }
 
@@ -80,6 +82,11 @@ impl Screen {
     /// The current screen contents.
     pub fn text(&self) -> String {
         self.parser.0.screen().contents()
+    }
+
+    /// Everything that the program has written to the terminal, with its control sequences.
+    pub fn raw(&self) -> String {
+        String::from_utf8_lossy(&self.raw).into_owned()
     }
 
     /// Waits until the screen contains this text.
@@ -106,6 +113,7 @@ impl Screen {
         match self.terminal.read(&mut buffer) {
             Ok(read @ 1..) => {
                 self.parser.0.process(&buffer[..read]);
+                self.raw.extend_from_slice(&buffer[..read]);
                 true
             }
             // The last process in the terminal has closed it.

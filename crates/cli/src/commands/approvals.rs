@@ -4,11 +4,12 @@ use client::v1::Approval;
 use client::{ApprovalEvent, Session, SessionOptions};
 
 use crate::app::App;
+use crate::approval_description::ApprovalDescription;
 use crate::approval_prompt;
 use crate::args::ApprovalsCommand;
 use crate::failure::{CommandStatus, Failure};
 use crate::output;
-use crate::table::{TextTable, sanitize};
+use crate::table::TextTable;
 
 /// Runs a subcommand of `rex approvals`.
 pub(super) async fn run(app: &App, args: ApprovalsCommand) -> Result<CommandStatus, Failure> {
@@ -67,7 +68,7 @@ async fn find(session: &Session, id: &str) -> Result<Approval, Failure> {
 fn print_decision(app: &App, decision: &str, pending: &Approval) -> Result<(), Failure> {
     match app.json {
         true => output::json_line(&serde_json::json!({ "ok": true, "approval_id": pending.approval_id })),
-        false => output::line(format_args!("{decision}: {}", sanitize(&pending.summary))),
+        false => output::line(format_args!("{decision}: {}", output::name(&pending.summary))),
     }
 }
 
@@ -75,22 +76,17 @@ fn print_decision(app: &App, decision: &str, pending: &Approval) -> Result<(), F
 async fn watch(session: &Session) -> Result<(), Failure> {
     let mut approvals = session.subscribe_approvals().await?;
     for pending in session.pending_approvals().await?.approvals {
-        approval_prompt::prompt(session, &approval_prompt::ApprovalPrompt::from(pending)).await;
+        approval_prompt::prompt(session, &ApprovalDescription::from(pending)).await;
     }
     output::note("waiting for approval requests; press Ctrl-C to stop");
     while let Some(event) = approvals.next().await {
         match event {
             ApprovalEvent::Requested(request) => {
-                approval_prompt::prompt(session, &approval_prompt::ApprovalPrompt::from(*request)).await
+                approval_prompt::prompt(session, &ApprovalDescription::from(*request)).await
             }
             ApprovalEvent::Decided(decided) => {
                 let by = decided.by.as_deref().unwrap_or("timeout");
-                output::note(format_args!(
-                    "{}: {} by {}",
-                    decided.approval_id,
-                    decided.decision,
-                    sanitize(by)
-                ));
+                output::note(format_args!("{}: {} by {}", decided.approval_id, decided.decision, by));
             }
         }
     }

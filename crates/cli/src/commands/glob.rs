@@ -15,10 +15,10 @@ pub(super) async fn run(target: Option<&str>, json: bool, args: GlobArgs) -> Res
     let params = FsGlob { pattern: args.pattern, cwd, ..FsGlob::default() };
     let found = session.files().glob(params).await?;
     session.close().await.ok();
-    let text: String = found.matches.iter().map(|path| format!("{}\n", output::display_name(path))).collect();
+    let text: String = found.matches.iter().map(|path| format!("{}\n", output::name(path))).collect();
     match json {
         true => output::json_line(&found)?,
-        false => output::write_out(text.as_bytes())?,
+        false => output::print(&text)?,
     }
     if found.truncated && !json {
         output::note("the list is truncated: use a narrower pattern");

@@ -60,16 +60,17 @@ fn show(found: &FsGrepResult) -> Result<(), Failure> {
         if has_context && index > 0 {
             text.push_str("--\n");
         }
+        let path = output::name(&one.path);
         let first = one.line.saturating_sub(one.before.len() as u64);
         for (line, before) in (first..).zip(&one.before) {
-            text.push_str(&format!("{}-{line}-{before}\n", one.path));
+            text.push_str(&format!("{path}-{line}-{before}\n"));
         }
-        text.push_str(&format!("{}:{}:{}\n", one.path, one.line, one.text));
+        text.push_str(&format!("{path}:{}:{}\n", one.line, one.text));
         for (line, after) in (one.line + 1..).zip(&one.after) {
-            text.push_str(&format!("{}-{line}-{after}\n", one.path));
+            text.push_str(&format!("{path}-{line}-{after}\n"));
         }
     }
-    output::write_out(text.as_bytes())?;
+    output::print(&text)?;
     if found.truncated {
         output::note("the list is truncated: use a narrower pattern, or raise the limit with -m");
     }

@@ -24,14 +24,10 @@ pub(super) async fn run(app: &App, args: KillArgs) -> Result<CommandStatus, Fail
         output::json_line(&killed)?;
     } else {
         for process in &killed.killed {
-            output::line(format_args!("killed {} {}", process.pid, crate::table::sanitize(&process.name)))?;
+            output::line(format_args!("killed {} {}", process.pid, output::name(&process.name)))?;
         }
         for process in &killed.left {
-            output::note(format_args!(
-                "still running: {} {}",
-                process.pid,
-                crate::table::sanitize(&process.name)
-            ));
+            output::note(format_args!("still running: {} {}", process.pid, process.name));
         }
         if !killed.ok && killed.left.is_empty() {
             output::note(format_args!("{} has already exited", found.process_id));

@@ -6,7 +6,6 @@ use crate::app::App;
 use crate::args::LsArgs;
 use crate::failure::{CommandStatus, Failure};
 use crate::output;
-use crate::table::sanitize;
 
 /// Lists a directory; names of directories end with a slash.
 pub(super) async fn run(target: Option<&str>, json: bool, args: LsArgs) -> Result<CommandStatus, Failure> {
@@ -38,7 +37,7 @@ fn show(listed: &FsListResult, args: &LsArgs) -> Result<(), Failure> {
         text.push_str(&name(listed, entry, args.recursive));
         text.push('\n');
     }
-    output::write_out(text.as_bytes())?;
+    output::print(&text)?;
     if listed.truncated {
         output::note("the list is truncated: list a subdirectory");
     }
@@ -52,7 +51,7 @@ fn name(listed: &FsListResult, entry: &ListEntry, recursive: bool) -> String {
         _ => &entry.name,
     };
     let end = if entry.kind == "dir" { "/" } else { "" };
-    format!("{}{end}", sanitize(shown))
+    format!("{}{end}", output::name(shown))
 }
 
 /// A time in milliseconds since 1970 as a UTC date.

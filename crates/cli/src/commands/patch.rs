@@ -27,11 +27,11 @@ pub(super) async fn run(app: &App, args: PatchArgs) -> Result<CommandStatus, Fai
 fn show(patched: &FsPatchResult) -> Result<(), Failure> {
     for (sign, paths) in [('A', &patched.added), ('M', &patched.updated), ('D', &patched.deleted)] {
         for path in paths {
-            output::line(format_args!("{sign} {path}"))?;
+            output::line(format_args!("{sign} {}", output::name(path)))?;
         }
     }
     for moved in &patched.moved {
-        output::line(format_args!("R {} -> {}", moved.from, moved.to))?;
+        output::line(format_args!("R {} -> {}", output::name(&moved.from), output::name(&moved.to)))?;
     }
     Ok(())
 }

@@ -6,7 +6,6 @@ use crate::app::App;
 use crate::args::StatArgs;
 use crate::failure::{CommandStatus, Failure};
 use crate::output;
-use crate::table::sanitize;
 
 /// Shows the metadata; status 1 if the path does not exist.
 pub(super) async fn run(target: Option<&str>, json: bool, args: StatArgs) -> Result<CommandStatus, Failure> {
@@ -26,10 +25,10 @@ pub(super) async fn run(target: Option<&str>, json: bool, args: StatArgs) -> Res
 
 fn show(stat: &FsStatResult) -> Result<(), Failure> {
     if !stat.exists {
-        output::note(format_args!("{}: no such file or directory", sanitize(&stat.path)));
+        output::note(format_args!("{}: no such file or directory", stat.path));
         return Ok(());
     }
-    output::line(output::display_name(&stat.path))?;
+    output::line(output::name(&stat.path))?;
     let member = |name: &str, value: Option<String>| match value {
         Some(value) => output::line(format_args!("  {name:6} {value}")),
         None => Ok(()),
@@ -39,5 +38,5 @@ fn show(stat: &FsStatResult) -> Result<(), Failure> {
     member("mode", stat.mode.clone())?;
     member("owner", stat.uid.zip(stat.gid).map(|(uid, gid)| format!("{uid}:{gid}")))?;
     member("mtime", stat.mtime.map(super::ls::time))?;
-    member("link", stat.symlink_target.as_deref().map(output::display_name))
+    member("link", stat.symlink_target.as_deref().map(|link| output::name(link).into_owned()))
 }

@@ -10,7 +10,6 @@ use crate::args::WatchArgs;
 use crate::failure::{CommandStatus, Failure};
 use crate::interrupt;
 use crate::output;
-use crate::table::sanitize;
 
 /// Prints one line per change.
 pub(super) async fn run(target: Option<&str>, json: bool, args: WatchArgs) -> Result<CommandStatus, Failure> {
@@ -30,7 +29,7 @@ pub(super) async fn run(target: Option<&str>, json: bool, args: WatchArgs) -> Re
         let changed = changed?;
         changes += changed.changes.len() as u64;
         match line.filter(|_| json) {
-            Some(line) => output::write_out(&[&line[..], b"\n"].concat())?,
+            Some(line) => output::write_json(&[&line[..], b"\n"].concat())?,
             None => changed.changes.iter().try_for_each(show)?,
         }
         if changed.overflow && !json {
@@ -46,9 +45,12 @@ pub(super) async fn run(target: Option<&str>, json: bool, args: WatchArgs) -> Re
 
 fn show(change: &Change) -> Result<(), Failure> {
     match &change.to {
-        Some(to) => {
-            output::line(format_args!("{} {} -> {}", change.kind, sanitize(&change.path), sanitize(to)))
-        }
-        None => output::line(format_args!("{} {}", change.kind, sanitize(&change.path))),
+        Some(to) => output::line(format_args!(
+            "{} {} -> {}",
+            change.kind,
+            output::name(&change.path),
+            output::name(to)
+        )),
+        None => output::line(format_args!("{} {}", change.kind, output::name(&change.path))),
     }
 }

@@ -15,7 +15,6 @@ use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
 use crate::failure::Failure;
 use crate::output;
-use crate::table::sanitize;
 
 /// Reads the script from the first line of stdin; the script reads the rest.
 const LOADER: &str = r#"exec sh -c 'IFS= read -r script; eval "$script"'"#;
@@ -118,7 +117,7 @@ impl RemoteShell {
         if output.len() >= OUTPUT_LIMIT {
             return Err(Failure::new(format!("{what}: unexpectedly large output from the remote shell")));
         }
-        let errors = sanitized_text(&errors.join().unwrap_or_default());
+        let errors = trimmed_text(&errors.join().unwrap_or_default());
         let answer = ScriptOutput { output, errors, status: status.code() };
         match answer.status {
             // ssh's own status: it could not connect, or the connection broke.
@@ -149,7 +148,7 @@ impl RemoteShell {
             line.clear();
         }
         let stderr =
-            holder.stderr.take().map(|stderr| sanitized_text(&read_limited(stderr))).unwrap_or_default();
+            holder.stderr.take().map(|stderr| trimmed_text(&read_limited(stderr))).unwrap_or_default();
         let status = holder.wait()?.code();
         Err(self.failure(status, &stderr))
     }
@@ -209,8 +208,8 @@ fn read_limited(mut stream: impl std::io::Read) -> Vec<u8> {
 }
 
 /// Output as text without control characters.
-fn sanitized_text(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).trim().lines().map(sanitize).collect::<Vec<_>>().join("\n")
+fn trimmed_text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).trim().to_owned()
 }
 
 impl ScriptOutput {

@@ -8,6 +8,8 @@ use rmcp::model::{
 use rmcp::service::{Peer, RoleServer};
 use serde_json::{Map, Value, json};
 
+use crate::approval_description::ApprovalDescription;
+use crate::escape;
 use crate::tools::approval_queue::ClaimedApproval;
 
 /// Characters shown of an operation: dialogs are small.
@@ -99,16 +101,7 @@ fn decision(answer: &ElicitResult) -> (bool, Option<&'static str>) {
 /// The text of the prompt: first the fields that explain the operation, then the operation. If text is omitted, a
 /// warning comes first.
 fn message(request: &ApprovalRequested) -> String {
-    let operation = &request.operation;
-    let mut facts = vec![request.summary.clone()];
-    for (name, value) in [
-        ("in", operation["cwd"].as_str()),
-        ("rule", request.rule.as_deref()),
-        ("reason", request.reason.as_deref()),
-        ("risk", request.risk.as_deref()),
-    ] {
-        facts.extend(value.map(|value| format!("{name}: {value}")));
-    }
+    let described = ApprovalDescription::from(request.clone());
     let mut hidden = 0;
     let mut fit = |text: &str, most: usize| match text.char_indices().nth(most) {
         Some((end, _)) => {
@@ -117,8 +110,13 @@ fn message(request: &ApprovalRequested) -> String {
         }
         None => text.to_owned(),
     };
-    let facts = facts.iter().map(|fact| fit(fact, MOST_FACT)).collect::<Vec<_>>().join("\n");
-    let whole = fit(&in_full(operation), MOST_SHOWN);
+    let facts = described.facts.iter().enumerate().map(|(at, fact)| {
+        // The operation itself comes first.
+        fit(&escape::text(fact), if at == 0 { MOST_SHOWN } else { MOST_FACT })
+    });
+    let facts = facts.collect::<Vec<_>>().join("\n");
+    let texts = described.texts.iter().map(|(title, text)| format!("\n{title}:\n{}\n", escape::text(text)));
+    let texts = fit(&texts.collect::<String>(), MOST_SHOWN);
     let warning = match hidden {
         0 => String::new(),
         _ => format!(
@@ -126,25 +124,7 @@ fn message(request: &ApprovalRequested) -> String {
             request.approval_id
         ),
     };
-    format!("{warning}{facts}\n\n{whole}\n")
-}
-
-/// The complete operation as text.
-fn in_full(operation: &Value) -> String {
-    if let Some(command) = operation["command"].as_str() {
-        return format!("command: {}", plain(command));
-    }
-    let mut whole = operation.clone();
-    let diff = whole.as_object_mut().and_then(|whole| whole.remove("diff"));
-    match diff.as_ref().and_then(Value::as_str) {
-        Some(diff) => format!("{whole:#}\n\n{diff}"),
-        None => format!("{whole:#}"),
-    }
-}
-
-/// The command without the wrapper that empties its stdin.
-fn plain(command: &str) -> &str {
-    command.strip_prefix("{ ").and_then(|rest| rest.strip_suffix("\n} </dev/null")).unwrap_or(command)
+    format!("{warning}{facts}\n{texts}")
 }
 
 #[cfg(test)]
@@ -170,16 +150,17 @@ mod tests {
     }
 
     #[test]
-    fn the_prompt_contains_the_plain_command_and_the_diff() {
+    fn the_prompt_contains_the_whole_command_and_the_diff() {
         let text =
             message(&asked("exec.start", json!({ "command": "{ git push\n} </dev/null", "cwd": "/srv" })));
         assert!(
-            text.contains("command: git push\n")
-                && text.contains("in: /srv")
-                && text.contains("rule: pushes")
+            text.contains("command:\n{ git push\n} </dev/null\n")
+                && text.contains("directory: /srv")
+                && text.contains("rule: pushes"),
+            "{text}"
         );
         let text = message(&asked("fs.write", json!({ "kind": "write", "paths": ["/x"], "diff": "-a\n+b" })));
-        assert!(text.contains("-a\n+b\n") && text.contains("\"/x\""), "{text}");
+        assert!(text.contains("change:\n-a\n+b\n"), "{text}");
         assert!(!text.contains("INCOMPLETE"), "{text}");
     }
 
@@ -194,7 +175,8 @@ mod tests {
             let text = message(&request);
             assert!(text.starts_with("INCOMPLETE") && text.contains("approval a."), "{text}");
             let operation = text.find('✓').unwrap();
-            for fact in ["rex approvals", "run git push", "in: /srv", "rule: pushes", "shared", "risk: high"]
+            for fact in
+                ["rex approvals", "run git push", "directory: /srv", "rule: pushes", "shared", "risk: high"]
             {
                 assert!(text.find(fact).is_some_and(|place| place < operation), "{fact}");
             }
@@ -202,7 +184,7 @@ mod tests {
         let mut long = asked("exec.start", json!({ "command": "true", "cwd": "/x".repeat(3_000) }));
         long.summary = "s".repeat(5_000);
         let text = message(&long);
-        assert!(text.starts_with("INCOMPLETE") && text.contains("command: true"), "{text}");
+        assert!(text.starts_with("INCOMPLETE") && text.contains("command:\ntrue"), "{text}");
     }
 
     #[test]

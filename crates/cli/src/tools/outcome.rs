@@ -108,7 +108,8 @@ impl ContentPart {
 impl From<Failure> for ToolOutcome {
     fn from(failure: Failure) -> ToolOutcome {
         let text = match &failure.hint {
-            Some(hint) => format!("{}\nhint: {hint}", failure.message),
+            // Further lines of a message from a target cannot look like a hint.
+            Some(hint) => format!("{}\nhint: {hint}", failure.message.replace('\n', "\n  ")),
             None => failure.message.clone(),
         };
         let structured = failure.to_json();

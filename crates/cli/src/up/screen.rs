@@ -6,7 +6,6 @@ use anstyle::{AnsiColor, Style};
 
 use crate::failure::Failure;
 use crate::output;
-use crate::table::sanitize;
 
 const HEADING: Style = Style::new().bold();
 const COMMAND: Style = AnsiColor::Cyan.on_default();
@@ -37,7 +36,7 @@ impl Screen {
 
     /// Prints the output of a program.
     pub(super) fn wrote(&self, text: &str) -> Result<(), Failure> {
-        text.lines().try_for_each(|line| output::line(format_args!("    {}", sanitize(line))))
+        text.lines().try_for_each(|line| output::line(format_args!("    {line}")))
     }
 
     /// Prints a comment between the commands.
@@ -47,11 +46,11 @@ impl Screen {
 
     /// Prints a prompt without a line end.
     pub(super) fn prompt(&self, text: &str) -> Result<(), Failure> {
-        output::write_out(format!("\n{text}").as_bytes())
+        output::print(&format!("\n{text}"))
     }
 
     fn styled(&self, style: Style, text: &str) -> Result<(), Failure> {
         let style = if self.has_colours { style } else { Style::new() };
-        output::line(format_args!("{style}{}{style:#}", sanitize(text)))
+        output::styled_line(style, text)
     }
 }

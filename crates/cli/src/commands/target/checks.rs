@@ -10,7 +10,6 @@ use serde_json::{Value, json};
 use crate::failure::Failure;
 use crate::output;
 use crate::route::Choice;
-use crate::table::sanitize;
 
 /// The timeout of a step that runs a command or writes a file.
 const STEP_TIMEOUT: Duration = Duration::from_secs(20);
@@ -69,13 +68,7 @@ impl Checks {
                 None => "-",
             };
             // Error output of a machine may have several lines; they are aligned.
-            let detail = check
-                .detail
-                .trim_end()
-                .lines()
-                .map(sanitize)
-                .collect::<Vec<_>>()
-                .join("\n                   ");
+            let detail = check.detail.trim_end().replace('\n', "\n                   ");
             output::line(format!("{word:<7} {:<10} {detail}", check.step).trim_end())?;
             if let Some(hint) = &check.hint {
                 output::line(format_args!("{:<18} hint: {hint}", ""))?;

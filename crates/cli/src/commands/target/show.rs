@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use crate::failure::{CommandStatus, Failure};
 use crate::output;
 use crate::route::{self, Choice, Explanation, Inputs};
-use crate::table::{TextTable, sanitize};
+use crate::table::TextTable;
 
 pub(super) fn run(flag: Option<&str>, json: bool) -> Result<CommandStatus, Failure> {
     let explanation = route::explain(&Inputs::gather(flag));
@@ -20,7 +20,7 @@ pub(super) fn run(flag: Option<&str>, json: bool) -> Result<CommandStatus, Failu
 
 fn print(explanation: &Explanation) -> Result<(), Failure> {
     if let Ok(choice) = &explanation.choice {
-        output::line(sanitize(&headline(choice)) + "\n")?;
+        output::line(headline(choice) + "\n")?;
     }
     let mut table = TextTable::new(&["", "RULE", "TARGET", ""]);
     for rule in &explanation.rules {

@@ -101,7 +101,7 @@ fn show(file: &Path, before: Option<&str>, after: &str) -> Result<(), Failure> {
     let name = file.display().to_string();
     let was = if before.is_some() { name.as_str() } else { "/dev/null" };
     let diff = TextDiff::from_lines(before.unwrap_or_default(), after);
-    output::write_out(diff.unified_diff().header(was, &name).to_string().as_bytes())
+    output::print(&diff.unified_diff().header(was, &name).to_string())
 }
 
 fn is_wanted(file: &Path) -> Result<bool, Failure> {

@@ -1,0 +1,162 @@
+//! What an approver sees of an operation, on a terminal and through MCP: everything that will happen, and for whom.
+
+use client::v1::{Approval, ApprovalRequested, AskedBy};
+use serde_json::Value;
+
+/// An approval request as text. Every approver's view is made from it.
+#[derive(Debug, Clone)]
+pub struct ApprovalDescription {
+    /// The id for the answer.
+    pub id: String,
+    /// The operation and its circumstances, one per line.
+    pub facts: Vec<String>,
+    /// Longer texts with a title: the input of a command, the change of a file.
+    pub texts: Vec<(String, String)>,
+}
+
+impl From<ApprovalRequested> for ApprovalDescription {
+    fn from(request: ApprovalRequested) -> ApprovalDescription {
+        ApprovalDescription::from(Approval {
+            approval_id: request.approval_id,
+            method: request.method,
+            summary: request.summary,
+            operation: request.operation,
+            rule: request.rule,
+            reason: request.reason,
+            risk: request.risk,
+            asked_by: request.asked_by,
+            requested_at: String::new(),
+            expires_at: request.expires_at,
+            state: "pending".to_owned(),
+        })
+    }
+}
+
+impl From<Approval> for ApprovalDescription {
+    fn from(approval: Approval) -> ApprovalDescription {
+        let operation = &approval.operation;
+        // The summary may be shortened; the command is not.
+        let command =
+            operation["command"].as_str().filter(|command| approval.summary != format!("run: {command}"));
+        let command = command.map(|command| ("command".to_owned(), command.to_owned()));
+        let mut facts = vec![approval.summary];
+        let mut add =
+            |name: &str, value: Option<&str>| facts.extend(value.map(|value| format!("{name}: {value}")));
+        add("directory", operation["cwd"].as_str());
+        for (name, value) in operation["env"].as_object().into_iter().flatten() {
+            match value.as_str() {
+                Some(value) => add("environment", Some(&format!("{name}={value}"))),
+                None => add("environment", Some(&format!("{name} is removed"))),
+            }
+        }
+        let stdin_bytes = operation["stdin_bytes"].as_u64().filter(|bytes| *bytes > 0);
+        add("standard input", stdin_bytes.map(|bytes| format!("{bytes} bytes")).as_deref());
+        add("login shell", (operation["login"] == true).then_some("yes"));
+        add("terminal", (operation["pty"] == true).then_some("yes"));
+        add("detached", (operation["detach"] == true).then_some("yes: it outlives its session"));
+        add("overwrites", (operation["overwrite"] == true).then_some("yes"));
+        add("requested by", approval.asked_by.as_ref().map(requester).as_deref());
+        add("rule", approval.rule.as_deref());
+        add("reason", approval.reason.as_deref());
+        add("risk", approval.risk.as_deref());
+        add("denied without an answer at", approval.expires_at.as_deref());
+        add("not described", unknown_members(operation).as_deref());
+        let texts = [("standard input", "stdin"), ("change", "diff")];
+        let texts = texts.into_iter().filter_map(|(title, member)| {
+            let text = operation[member].as_str().filter(|text| !text.is_empty())?;
+            let cut = operation[format!("{member}_cut_bytes")].as_u64().unwrap_or(0);
+            let title = match cut {
+                0 => title.to_owned(),
+                cut => format!("{title} (INCOMPLETE: {cut} bytes are not shown)"),
+            };
+            Some((title, text.to_owned()))
+        });
+        ApprovalDescription {
+            id: approval.approval_id,
+            texts: command.into_iter().chain(texts).collect(),
+            facts,
+        }
+    }
+}
+
+/// The proven caller first; the name of the client is its own claim.
+fn requester(by: &AskedBy) -> String {
+    format!(
+        "{} (session {}, {}); the client calls itself {:?}",
+        by.caller, by.session_id, by.face, by.client_name
+    )
+}
+
+/// Members of the operation that have no line of their own, from a newer server.
+fn unknown_members(operation: &Value) -> Option<String> {
+    const KNOWN: &[&str] = &[
+        "kind",
+        "argv",
+        "command",
+        "login",
+        "cwd",
+        "env",
+        "stdin",
+        "stdin_bytes",
+        "stdin_cut_bytes",
+        "pty",
+        "detach",
+        "paths",
+        "recursive",
+        "overwrite",
+        "diff",
+        "diff_cut_bytes",
+    ];
+    let unknown = operation.as_object()?.iter().filter(|(name, _)| !KNOWN.contains(&name.as_str()));
+    let list: Vec<String> = unknown.map(|(name, value)| format!("{name} = {value}")).collect();
+    (!list.is_empty()).then(|| list.join(", "))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn described(operation: Value) -> ApprovalDescription {
+        let request = json!({
+            "session_id": "s", "approval_id": "a_1", "method": "exec.start", "summary": "run: make", "operation": operation,
+            "rule": "builds", "reason": "it is shared", "risk": "high", "expires_at": "2026-11-16T12:00:00Z", "event_id": 1,
+            "asked_by": { "caller": "token:ci", "client_name": "root", "face": "rexd", "session_id": "s_9" },
+        });
+        serde_json::from_value::<ApprovalRequested>(request).unwrap().into()
+    }
+
+    #[test]
+    fn everything_that_will_happen_is_described() {
+        let shown = described(json!({
+            "kind": "run", "argv": ["make"], "cwd": "/srv/app", "env": { "PATH": "/tmp", "HOME": null },
+            "stdin": "yes\n", "stdin_bytes": 9, "stdin_cut_bytes": 5, "pty": true, "detach": true, "novel": 1,
+        }));
+        assert_eq!(
+            shown.facts,
+            [
+                "run: make",
+                "directory: /srv/app",
+                "environment: HOME is removed",
+                "environment: PATH=/tmp",
+                "standard input: 9 bytes",
+                "terminal: yes",
+                "detached: yes: it outlives its session",
+                "requested by: token:ci (session s_9, rexd); the client calls itself \"root\"",
+                "rule: builds",
+                "reason: it is shared",
+                "risk: high",
+                "denied without an answer at: 2026-11-16T12:00:00Z",
+                "not described: novel = 1",
+            ]
+        );
+        assert_eq!(
+            shown.texts,
+            [("standard input (INCOMPLETE: 5 bytes are not shown)".to_owned(), "yes\n".to_owned())]
+        );
+        let shown =
+            described(json!({ "kind": "write", "paths": ["/x"], "diff": "-a\n+b\n", "diff_cut_bytes": 0 }));
+        assert_eq!(shown.texts, [("change".to_owned(), "-a\n+b\n".to_owned())]);
+    }
+}
