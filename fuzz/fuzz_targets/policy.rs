@@ -25,7 +25,7 @@ static CONFIG: LazyLock<Config> = LazyLock::new(|| {
 });
 
 fn decide(line: CommandLine<'_>) -> Decision {
-    let operation = PolicyOperation::Run { line, cwd: std::path::Path::new("/work") };
+    let operation = PolicyOperation::Run { line, cwd: std::path::Path::new("/work"), env: &[] };
     CONFIG.policy.decide(&PolicyQuery { face: "rexd", client: "fuzzer", caller: "uid:1000", operation })
 }
 

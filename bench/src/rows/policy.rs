@@ -93,8 +93,10 @@ fn decisions(policy: &Policy, kind: Kind) -> Result<f64> {
     let touched = [PathAccess::read(path), PathAccess::write(path)];
     let cwd = Path::new("/srv/app");
     let operation = match kind {
-        Kind::Argv => PolicyOperation::Run { line: CommandLine::Argv(&words), cwd },
-        Kind::Shell => PolicyOperation::Run { line: CommandLine::Shell { line: LINE, login: false }, cwd },
+        Kind::Argv => PolicyOperation::Run { line: CommandLine::Argv(&words), cwd, env: &[] },
+        Kind::Shell => {
+            PolicyOperation::Run { line: CommandLine::Shell { line: LINE, login: false }, cwd, env: &[] }
+        }
         Kind::Path => PolicyOperation::Files(&touched),
     };
     let asked = PolicyQuery { face: "rexd", client: "bench", caller: "uid:1000", operation };

@@ -43,16 +43,18 @@ const SEEDS: &[&str] = &[
 /// A seed with a few parts inserted, removed or replaced.
 fn mutated() -> impl Strategy<Value = String> {
     let change = (any::<prop::sample::Index>(), 0..4_u8, prop::sample::select(PARTS));
-    (prop::sample::select(SEEDS), prop::collection::vec(change, 0..4)).prop_map(|(seed, changes)| {
-        let mut text: Vec<char> = seed.chars().collect();
-        for (at, way, part) in changes {
-            let at = at.index(text.len() + 1);
-            let end = (at + 1 + usize::from(way == 3)).min(text.len());
-            let put: Vec<char> = if way < 2 { part.chars().collect() } else { Vec::new() };
-            text.splice(at..if way == 0 { at } else { end }, put);
-        }
-        text.into_iter().collect()
-    })
+    (prop::sample::select(SEEDS), prop::collection::vec(change, 0..4)).prop_map(mutate)
+}
+
+fn mutate((seed, changes): (&str, Vec<(prop::sample::Index, u8, &str)>)) -> String {
+    let mut text: Vec<char> = seed.chars().collect();
+    for (at, way, part) in changes {
+        let at = at.index(text.len() + 1);
+        let end = (at + 1 + usize::from(way == 3)).min(text.len());
+        let put: Vec<char> = if way < 2 { part.chars().collect() } else { Vec::new() };
+        text.splice(at..if way == 0 { at } else { end }, put);
+    }
+    text.into_iter().collect()
 }
 
 /// A larger command with which a shell or a tool of this machine runs this command.
@@ -152,6 +154,7 @@ fn verdict(policy: &Policy, text: &str) -> Verdict {
     let operation = PolicyOperation::Run {
         line: CommandLine::Shell { line: text, login: false },
         cwd: Path::new("/work"),
+        env: &[],
     };
     policy.decide(&PolicyQuery { face: "rexd", client: "agent", caller: "uid:1000", operation }).verdict
 }
@@ -168,11 +171,7 @@ fn runner() -> TestRunner {
 }
 
 fn shells() -> Vec<PathBuf> {
-    ["/bin/dash", "/bin/bash", "/bin/ksh", "/bin/mksh", "/bin/busybox"]
-        .map(PathBuf::from)
-        .into_iter()
-        .filter(|p| p.exists())
-        .collect()
+    ["/bin/dash", "/bin/bash", "/bin/busybox"].map(PathBuf::from).into_iter().filter(|p| p.exists()).collect()
 }
 
 /// Whether the shell ran the marker.
@@ -292,4 +291,94 @@ fn the_marker_itself_works() {
         assert!(runs_marker(&shell, "rm x", directory.path()), "{}", shell.display());
         assert!(!runs_marker(&shell, "echo rm", directory.path()), "{}", shell.display());
     }
+}
+
+/// Parts of texts that set `PATH`, in the ways of the seeds below and of their mutations.
+#[rustfmt::skip]
+const PATH_PARTS: &[&str] = &[
+    "ls", "ls;", ";", " ", " ", "\n", "PATH=5", "PATH", "=5", "$((", "))", "[[ ", " ]]", " -eq 5", "${a[", "]}", "${a:", "}", "${!", "x",
+    "x='PATH=5';", "printf -v ", "read ", " <<< 5", "let ", "declare ", "export ", "-i ", "-n ", "x=", "unset ", "for ", " in 5; do ",
+    "; done", "\"", "'", "$", "(", ")", "((", "mapfile -t ", "getopts a ", "a[", "]", "+=", "++", ",", "?", ":", "echo ", ": ", "{", "exec ",
+    "set -a;", "test ", "[ ", " ]", "-v ", "local ", "readonly ", "select ", "&&", "|", "$x", "5", "@", "#", "~", "command ", "builtin ",
+];
+
+/// Texts that run `ls` from another directory, or almost.
+#[rustfmt::skip]
+const PATH_SEEDS: &[&str] = &[
+    "PATH=5; ls", "PATH=5 ls", "export PATH=5; ls", "echo $((PATH=5)); ls", ": $((PATH=5)); ls", "x='PATH=5'; : $((x)); ls", "printf -v PATH 5; ls",
+    "printf -vPATH 5; ls", "[[ PATH=5 -eq 5 ]]; ls", "x='PATH=5'; [[ x -eq 5 ]]; ls", "x='PATH=5'; [[ $x -eq 5 ]]; ls", ": ${a[PATH=5]}; ls",
+    ": ${a:PATH=5}; ls", ": ${a:0:PATH=5}; ls", ": ${#a[PATH=5]}; ls", "x='a[PATH=5]'; : ${!x}; ls", "read PATH <<< 5; ls", "read -r PATH <<< 5; ls",
+    "let PATH=5; ls", "let x=PATH=5; ls", "declare -i x=PATH=5; ls", "declare -i x; x=PATH=5; ls", "declare -n x=PATH; x=5; ls", "mapfile -t PATH <<< 5; ls",
+    "for PATH in 5; do ls; done", "unset PATH; PATH=5; ls", "getopts 5 PATH -5; ls", "[[ -v a[PATH=5] ]]; ls", "[ -v 'a[PATH=5]' ]; ls",
+    "test -v 'a[PATH=5]'; ls", "unset PATH; : ${PATH:=5}; ls", "unset PATH; : ${PATH=5}; ls", "env PATH=5 ls", "readonly PATH=5; ls", "unset 'a[PATH=5]'; ls",
+    "exec {PATH}>5; ls", "wait -p PATH; ls", "a[PATH=5]=1; ls", "a=([PATH=5]=1); ls", "set -- PATH=5; : $(($1)); ls", "command export PATH=5; ls",
+    "builtin export PATH=5; ls", "f() { local PATH=5; ls; }; f", "declare PATH+=5; ls", "PATH+=5; ls", ": $((x=5, PATH=x)); ls", "x=PATH; : $(($x=5)); ls",
+    "echo $((1 + 2)); ls", "x=5; ls", "for x in 5; do ls; done", ": ${x:-5} ${x:1:2} ${a[1]}; ls", "[ 1 -eq 5 ]; ls",
+];
+
+/// Allows `ls` and the builtins of the texts, and nothing else.
+fn only_ls() -> Policy {
+    #[rustfmt::skip]
+    let names = [
+        "ls", "echo", ":", "printf", "[[", "[", "test", "read", "let", "declare", "export", "mapfile", "unset", "getopts", "exec", "wait", "set",
+        "command", "builtin", "local", "readonly", "env", "true",
+    ];
+    let rules = names.map(|name| {
+        let pattern = ArgvPattern::new(&[name.to_owned(), "*".to_owned()]).unwrap();
+        Rule::new(name, Verdict::Allow, Matcher::Argv(pattern))
+    });
+    let settings =
+        PolicySettings { rules: rules.into(), default: Verdict::Deny, ..PolicySettings::default() };
+    Policy::new(settings).unwrap()
+}
+
+/// A directory with a harmless `ls` on the `PATH`, and the marker as `ls` in the directory `5` of the working directory.
+fn with_two_programs() -> tempfile::TempDir {
+    let directory = with_marker();
+    fs::write(directory.path().join("bin/ls"), "#!/bin/sh\n").unwrap();
+    fs::set_permissions(directory.path().join("bin/ls"), fs::Permissions::from_mode(0o755)).unwrap();
+    directory
+}
+
+/// Whether the shell ran the `ls` in the directory `5`.
+fn runs_other_program(shell: &Path, text: &str, directory: &Path) -> bool {
+    // The prelude runs before the text and makes the directory `5`.
+    let rm = directory.join("bin/rm");
+    let text = format!("/bin/mkdir 5; /bin/cp {} 5/ls\n{text}", rm.display());
+    runs_marker(shell, &text, directory)
+}
+
+/// ARCHITECTURE.md, invariant 23.
+#[test]
+fn the_policy_finds_every_text_that_changes_where_programs_are_found() {
+    let directory = with_two_programs();
+    let (policy, shells) = (only_ls(), shells());
+    let change = (any::<prop::sample::Index>(), 0..4_u8, prop::sample::select(PATH_PARTS));
+    let texts = (prop::sample::select(PATH_SEEDS), prop::collection::vec(change, 0..3)).prop_map(mutate);
+    let mut runner = runner();
+    runner
+        .run(&texts, |text| {
+            if verdict(&policy, &text) == Verdict::Allow {
+                for shell in &shells {
+                    let ran = runs_other_program(shell, &text, directory.path());
+                    prop_assert!(!ran, "{} runs another ls: {text:?}", shell.display());
+                }
+            }
+            Ok(())
+        })
+        .unwrap();
+}
+
+/// Without this the test above would prove nothing.
+#[test]
+fn most_seeds_really_change_where_programs_are_found() {
+    let directory = with_two_programs();
+    let runs = |text: &str| shells().iter().any(|shell| runs_other_program(shell, text, directory.path()));
+    let (changing, others): (Vec<&str>, Vec<&str>) = PATH_SEEDS.iter().partition(|text| runs(text));
+    println!("seeds that run the same ls: {others:#?}");
+    assert!(changing.len() >= 30, "{} of {}", changing.len(), PATH_SEEDS.len());
+    for text in changing {
+        assert_eq!(verdict(&only_ls(), text), Verdict::Deny, "{text:?}");
+    }
+    assert_eq!(verdict(&only_ls(), "x=5; ls"), Verdict::Allow);
 }

@@ -65,8 +65,13 @@ impl RuleReader<'_, '_, '_> {
         if about_files && !conditions.cwd.is_empty() {
             return Err(self.error(&name, "has both paths and cwd; cwd is only for rules on commands"));
         }
+        let env = self.globs("env")?;
+        if !env.is_empty() && (about_files || verdict != Verdict::Allow) {
+            return Err(self.error(&name, "has env, which is only for rules that allow commands"));
+        }
         let rule = Rule {
             conditions,
+            env,
             reason: section.text("reason")?,
             examples_match: self.examples("examples_match", about_files)?,
             examples_no_match: self.examples("examples_no_match", about_files)?,

@@ -121,7 +121,7 @@ set = { LANG = "C" }
     let config = read(text).unwrap();
     let decide = |line| {
         let line = CommandLine::Shell { line, login: false };
-        let operation = PolicyOperation::Run { line, cwd: Path::new("/code") };
+        let operation = PolicyOperation::Run { line, cwd: Path::new("/code"), env: &[] };
         config.policy.decide(&PolicyQuery { face: "rexd", client: "", caller: "uid:1", operation })
     };
     assert_eq!(decide("git push").verdict, Verdict::Deny);

@@ -1,5 +1,6 @@
 //! Authorization: from a request and its effects to allow, deny or ask, with the approval round trip behind it.
 
+use std::ffi::OsStr;
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -115,7 +116,14 @@ impl PolicyCheck<'_> {
         // Rules on directories apply to the resolved directory.
         let real = if self.policy.policy.depends_on_cwd() { command.cwd.real().ok() } else { None };
         let cwd = real.as_deref().unwrap_or(command.cwd.as_path());
-        let decision = self.decide(PolicyOperation::Run { line, cwd });
+        // A variable that the command inherits with the same value anyway changes nothing.
+        let is_inherited = |(name, value): &(String, Option<String>)| {
+            let inherited =
+                self.policy.environment.iter().find(|(known, _)| known.as_os_str() == name.as_str());
+            inherited.map(|(_, known)| known.as_os_str()) == value.as_deref().map(OsStr::new)
+        };
+        let env: Vec<_> = command.env.iter().filter(|variable| !is_inherited(variable)).cloned().collect();
+        let decision = self.decide(PolicyOperation::Run { line, cwd, env: &env });
         let outcome = policy_outcome(&decision);
         match decision.verdict {
             Verdict::Allow => AuthorizationOutcome::Allowed(outcome),

@@ -1,8 +1,7 @@
 //! Finds all commands that a command line may run: its simple commands and those inside wrappers such as `env`.
 
 use super::languages::is_stream;
-use super::variables::{self, VariableEffect};
-use super::words::{SimpleCommand, Word, base_name};
+use super::words::{Assignment, SimpleCommand, Word, base_name};
 use super::wrappers::{self, WrappedCommand, Wrapper, WrapperOptions};
 use super::{CommandLine, shell};
 
@@ -29,8 +28,9 @@ pub(super) struct ParsedCommands {
     pub(super) unseen: Option<String>,
     /// Whether a shell interprets a part of it.
     pub(super) uses_shell: bool,
-    /// A changed variable that affects which program a name refers to.
-    pub(super) lookup_changed: Option<String>,
+    /// Variables that are set and not known to be harmless: they may change which program a name refers to, or what a
+    /// program runs.
+    pub(super) variables: Vec<String>,
     /// Whether a command may run in another directory than the line starts in.
     pub(super) moves: bool,
 }
@@ -80,7 +80,7 @@ impl ParsedCommand {
 }
 
 /// Finds the commands that a command line may run.
-pub(super) fn analyze(line: &CommandLine<'_>) -> ParsedCommands {
+pub(super) fn analyze(line: &CommandLine<'_>, env: &[(String, Option<String>)]) -> ParsedCommands {
     let mut analyzer = CommandAnalyzer {
         parsed: ParsedCommands::default(),
         depth: 0,
@@ -89,6 +89,9 @@ pub(super) fn analyze(line: &CommandLine<'_>) -> ParsedCommands {
         trying: false,
         work: MAX_WORK,
     };
+    for (name, value) in env {
+        analyzer.assigned(&Assignment::exported(name, Some(value.clone().unwrap_or_default())));
+    }
     match line {
         CommandLine::Argv(argv) => {
             let words: Vec<Word> = argv.iter().map(|word| Word::Literal(word.clone())).collect();
@@ -129,7 +132,10 @@ impl CommandAnalyzer {
         match shell::parse(text) {
             Ok(script) => {
                 self.depth += 1;
-                script.assigned.iter().for_each(|(name, value)| self.assigned(name, value.as_deref()));
+                script.assigned.iter().for_each(|assignment| self.assigned(assignment));
+                if script.has_arithmetic {
+                    self.changes("a variable, through arithmetic");
+                }
                 script.commands.into_iter().for_each(|simple| self.command(simple));
                 self.depth -= 1;
             }
@@ -152,21 +158,6 @@ impl CommandAnalyzer {
                 self.unseen("it is too long to be analyzed");
                 false
             }
-        }
-    }
-
-    fn assigned(&mut self, name: &str, value: Option<&str>) {
-        match (variables::effect(name, value), value) {
-            (VariableEffect::None, _) => {}
-            (VariableEffect::Code, _) => self.unseen(format!("{name} is set, and its value is run as code")),
-            (VariableEffect::Command, Some(value)) => self.option_command(value),
-            (VariableEffect::Command, None) => {
-                self.unseen(format!("{name} is set to a command that is only known at run time"))
-            }
-            (VariableEffect::Lookup, _) => {}
-        }
-        if variables::effect(name, value) != VariableEffect::None {
-            self.parsed.lookup_changed.get_or_insert_with(|| name.to_owned());
         }
     }
 
@@ -243,9 +234,31 @@ impl CommandAnalyzer {
                 _ => CommandKind::Opaque,
             },
             Wrapper::Declare => {
-                self.declare(&words[1..]);
+                self.declare(words);
                 CommandKind::Plain
             }
+            Wrapper::Assigns => {
+                self.assigning_builtin(words);
+                CommandKind::Plain
+            }
+            Wrapper::Test => {
+                self.test(words);
+                CommandKind::Plain
+            }
+            Wrapper::Flock(options) => match self.wrapped_start(options, words) {
+                Some(start) if matches!(words[start].literal(), Some("-c" | "--command")) => {
+                    match words.get(start + 1) {
+                        Some(Word::Literal(text)) => self.script(&text.clone()),
+                        _ => self.unseen("the text of a shell is only known at run time"),
+                    }
+                    CommandKind::Passes
+                }
+                Some(start) => {
+                    self.inner(words[start..].to_vec());
+                    CommandKind::Passes
+                }
+                None => CommandKind::Plain,
+            },
             Wrapper::Opaque => CommandKind::Opaque,
             tool => self.tool(tool, &words[1..]),
         }
@@ -255,7 +268,9 @@ impl CommandAnalyzer {
     fn wrapped_start(&mut self, options: &WrapperOptions, words: &[Word]) -> Option<usize> {
         match options.inner(words) {
             WrappedCommand::At(start, assigned) => {
-                assigned.iter().for_each(|(name, value)| self.assigned(name, Some(value)));
+                for (name, value) in assigned {
+                    self.assigned(&Assignment::exported(name, Some(value)));
+                }
                 Some(start)
             }
             WrappedCommand::Nothing => None,
@@ -353,22 +368,6 @@ impl CommandAnalyzer {
             let inner = inner.collect();
             self.inner(inner);
             // A `+` may end the command earlier, so the rest is searched for another `-exec`.
-        }
-    }
-
-    fn declare(&mut self, words: &[Word]) {
-        for word in words {
-            let assigned = word.literal().map(|text| match text.split_once('=') {
-                Some((name, value)) => (name, Some(value)),
-                None => (text, Some("")),
-            });
-            match assigned {
-                Some((name, value)) => self.assigned(name.trim_end_matches('+'), value),
-                // `export "$X"` may set any variable.
-                None => {
-                    self.parsed.lookup_changed.get_or_insert_with(|| "a variable".to_owned());
-                }
-            }
         }
     }
 }

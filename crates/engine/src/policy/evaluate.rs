@@ -5,7 +5,7 @@ use super::classes::{self, Classes};
 use super::decision::risk_of_commands;
 use super::explain::{DecisionRecorder, Finding};
 use super::pattern::Match;
-use super::words::base_name;
+use super::words::{Word, base_name};
 use super::{DEFAULT, Decision, Policy, PolicyQuery, Rule, Verdict};
 
 /// Input that is the same for all commands of one decision.
@@ -31,7 +31,7 @@ impl Policy {
         for (at, command) in parsed.commands.iter().enumerate() {
             let under_grant = command.under_sudo.is_some_and(|sudo| granted[sudo]);
             let decision = self.evaluate_command(command, query, under_grant, recorder);
-            let listed = self.listed_for_sudo(command) == Some(true);
+            let listed = self.listed_for_sudo(command, &parsed.variables) == Some(true);
             granted[at] = under_grant || (listed && decision.verdict == Verdict::Allow);
             add(decision);
         }
@@ -56,7 +56,7 @@ impl Policy {
         let needs_classes = self.uses_classes || recorder.needs_all_rules();
         let classes = if needs_classes { classes::of(command) } else { Classes::default() };
         recorder.command(command, classes);
-        let listed = self.listed_for_sudo(command);
+        let listed = self.listed_for_sudo(command, &query.parsed.variables);
         if listed == Some(false) {
             let reason = format!(
                 "`{}` is not among the commands that may run with sudo (policy.sudo)",
@@ -93,12 +93,16 @@ impl Policy {
     }
 
     /// Whether the command of a `sudo` is in the configured list; `None` without a list or without `sudo`.
-    fn listed_for_sudo(&self, command: &ParsedCommand) -> Option<bool> {
+    fn listed_for_sudo(&self, command: &ParsedCommand, variables: &[String]) -> Option<bool> {
         let list = self.settings.sudo.as_ref()?;
         if !is_sudo(command) {
             return None;
         }
         let CommandKind::Sudo(start) = command.kind else { return Some(false) };
+        // Another root directory, working directory or environment makes the name refer to another program.
+        if !variables.is_empty() || !command.words[1..start].iter().all(is_plain_sudo_option) {
+            return Some(false);
+        }
         let (program, arguments) = command.words.get(start..)?.split_first()?;
         let Some(program) = program.literal() else { return Some(false) };
         Some(list.iter().any(|pattern| {
@@ -133,9 +137,9 @@ impl Policy {
                         recorder.rule(rule, Finding::NamesNoProgram);
                         continue;
                     }
-                    match &query.parsed.lookup_changed {
+                    match rule.unknown_variable(&query.parsed.variables) {
                         Some(name) => {
-                            recorder.rule(rule, Finding::LookupChanged);
+                            recorder.rule(rule, Finding::UnknownVariable);
                             doubt = Some(name);
                         }
                         None => {
@@ -160,7 +164,7 @@ impl Policy {
         }
         let name = doubt.filter(|_| self.settings.default != Verdict::Allow)?;
         let reason = format!(
-            "`{}` is allowed, but {name} is changed, so the name may refer to another program",
+            "`{}` is allowed, but {name} is set, which may change what it runs; a rule can list it in `env`",
             command.text()
         );
         Some(Decision::new(self.settings.default, DEFAULT, reason))
@@ -207,7 +211,25 @@ impl Policy {
 const UNKNOWN_WORDS: &str = " (some words are only known at run time)";
 
 fn is_sudo(command: &ParsedCommand) -> bool {
-    matches!(command.kind, CommandKind::Sudo(_)) || base_name(command.program()) == "sudo"
+    const NAMES: &[&str] = &["sudo", "sudo-rs", "sudoedit", "sudoedit-rs", "doas", "pkexec", "run0"];
+    matches!(command.kind, CommandKind::Sudo(_)) || NAMES.contains(&base_name(command.program()))
+}
+
+/// Whether a word before the command of `sudo` changes neither its directories nor its environment: `-n`, `-u USER`, …
+fn is_plain_sudo_option(word: &Word) -> bool {
+    let Some(text) = word.literal() else { return false };
+    match (text.strip_prefix("--"), text.strip_prefix('-')) {
+        (Some(long), _) => {
+            ["", "non-interactive", "stdin", "askpass", "set-home", "user", "group"].contains(&long)
+                || long.starts_with("user=")
+                || long.starts_with("group=")
+        }
+        (None, Some(short)) => {
+            short.starts_with(['u', 'g']) || short.chars().all(|flag| "nSAHkb".contains(flag))
+        }
+        // The value of an option.
+        (None, None) => !text.contains('='),
+    }
 }
 
 /// Whether a name without a directory in a rule that allows may refer to this program: found through `PATH`, or in a

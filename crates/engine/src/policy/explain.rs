@@ -57,8 +57,8 @@ pub enum Finding {
     NotCertain,
     /// It matches without naming the program, and the program may run any command.
     NamesNoProgram,
-    /// It matches, but a variable changes which program the name refers to.
-    LookupChanged,
+    /// It matches, but a variable is set that is not known to be harmless.
+    UnknownVariable,
     /// It applies to other front ends, clients or callers.
     OtherCaller,
     /// It applies to other working directories.
@@ -85,7 +85,7 @@ impl Finding {
             Self::NamesNoProgram => {
                 "matches, but the program may run any command and the rule does not name it"
             }
-            Self::LookupChanged => "matches, but a variable changes which program the name refers to",
+            Self::UnknownVariable => "matches, but a variable is set that may change what the command runs",
             Self::OtherCaller => "applies to other faces, clients or callers",
             Self::OtherDirectory => "applies to other working directories",
             Self::OtherProgram => "names another program",

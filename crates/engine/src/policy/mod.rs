@@ -9,6 +9,7 @@
 //! attempts, the sandbox prevents the rest.
 
 mod analyze;
+mod assignments;
 mod classes;
 mod conditions;
 mod decision;
@@ -143,7 +144,7 @@ impl Policy {
     pub fn rule_fingerprint(&self, name: &str) -> Option<u64> {
         let rule = self.settings.rules.iter().find(|rule| *rule.name == *name)?;
         let mut hasher = DefaultHasher::new();
-        format!("{:?}", (rule.verdict, &rule.matcher, &rule.conditions)).hash(&mut hasher);
+        format!("{:?}", (rule.verdict, &rule.matcher, &rule.conditions, &rule.env)).hash(&mut hasher);
         Some(hasher.finish())
     }
 
@@ -181,14 +182,14 @@ impl Policy {
     }
 
     fn decide_with(&self, query: &PolicyQuery<'_>, recorder: &mut impl DecisionRecorder) -> Decision {
-        let line = match query.operation {
+        let (line, env) = match query.operation {
             PolicyOperation::Files(accesses) => return self.evaluate_files(query, accesses, recorder),
-            PolicyOperation::Run { line, .. } => line,
+            PolicyOperation::Run { line, env, .. } => (line, env),
         };
         if !self.settings.allow_shell && matches!(line, CommandLine::Shell { .. }) {
             return no_shell();
         }
-        let parsed = analyze::analyze(&line);
+        let parsed = analyze::analyze(&line, env);
         if !self.settings.allow_shell && parsed.uses_shell {
             return no_shell();
         }
@@ -207,7 +208,7 @@ impl Policy {
 /// Risk of an operation, independent of any policy.
 pub fn risk(operation: &PolicyOperation<'_>) -> Risk {
     match operation {
-        PolicyOperation::Run { line, .. } => decision::risk_of_commands(&analyze::analyze(line)),
+        PolicyOperation::Run { line, env, .. } => decision::risk_of_commands(&analyze::analyze(line, env)),
         PolicyOperation::Files(accesses) => decision::risk_of_files(accesses),
     }
 }

@@ -24,6 +24,8 @@ pub enum PolicyOperation<'a> {
         line: CommandLine<'a>,
         /// Directory that it starts in: absolute, with links resolved.
         cwd: &'a Path,
+        /// Variables that the request sets or, with `None`, removes. Each counts like shell text that sets it.
+        env: &'a [(String, Option<String>)],
     },
     /// Accesses files, allowed or refused together: a copy reads one and writes another, a move removes one and writes
     /// another.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::analyze::{self, ParsedCommand};
 use super::classes::{Class, Classes};
 use super::evaluate::is_system_program;
-use super::pattern::{ArgvPattern, Match};
+use super::pattern::{ArgvPattern, Glob, Match};
 use super::words::Word;
 use super::{Access, CommandLine, Conditions, Decision, PathAccess, PathGlob, Verdict};
 
@@ -21,6 +21,8 @@ pub struct Rule {
     pub matcher: Matcher,
     /// Faces, clients, callers and directories that it applies to.
     pub conditions: Conditions,
+    /// Variables that may be set although they are not known to be harmless, for a rule that allows.
+    pub env: Vec<Glob>,
     /// Reason for the caller; generated if there is none.
     pub reason: Option<String>,
     /// Commands or files that it must match. Conditions are ignored for examples.
@@ -115,6 +117,7 @@ impl Rule {
             verdict,
             matcher,
             conditions: Conditions::default(),
+            env: Vec::new(),
             reason: None,
             examples_match: Vec::new(),
             examples_no_match: Vec::new(),
@@ -158,7 +161,14 @@ impl Rule {
         each.max().unwrap_or(Match::No)
     }
 
-    /// How surely it matches a command of these classes. In a rule that allows, a program name without a directory means
+    /// The first variable that the command line sets and that keeps the rule from allowing it.
+    pub(super) fn unknown_variable<'v>(&self, variables: &'v [String]) -> Option<&'v str> {
+        let is_listed = |name: &str| self.env.iter().any(|glob| glob.matches(name));
+        variables.iter().map(String::as_str).find(|name| !is_listed(name))
+    }
+
+    /// How surely it matches a command of these classes. A rule that denies or asks matches with and without the options
+    /// before the first argument: `git -C dir push` is a `git push`. In a rule that allows, a program name without a directory means
     /// only a program in a system directory.
     pub(super) fn matches(&self, command: &ParsedCommand, classes: Classes) -> Match {
         let is_untrusted = self.verdict == Verdict::Allow && !is_system_program(command.program());
@@ -169,7 +179,13 @@ impl Rule {
                 {
                     return Match::No;
                 }
-                pattern.arguments_match(arguments(command))
+                match self.verdict {
+                    Verdict::Allow => pattern.arguments_match(arguments(command)),
+                    _ => without_options(arguments(command))
+                        .map(|arguments| pattern.arguments_match(arguments))
+                        .max()
+                        .unwrap_or(Match::No),
+                }
             }
             Matcher::Class(_) if is_untrusted => Match::No,
             Matcher::Class(class) => classes.has(*class),
@@ -201,7 +217,7 @@ impl Rule {
             Example::Path { path, access } => return self.applies_to_path(path, *access),
         };
         let least = if self.verdict == Verdict::Allow { Match::Yes } else { Match::Maybe };
-        let parsed = analyze::analyze(&line);
+        let parsed = analyze::analyze(&line, &[]);
         parsed.commands.iter().any(|command| self.matches(command, super::classes::of(command)) >= least)
     }
 
@@ -227,4 +243,23 @@ impl Example {
 /// Words of a command after its program.
 pub(super) fn arguments(command: &ParsedCommand) -> &[Word] {
     command.words.get(1..).unwrap_or_default()
+}
+
+/// The arguments, and what remains of them without the first options. Each of these options may take the next word as
+/// its value.
+fn without_options(words: &[Word]) -> impl Iterator<Item = &[Word]> {
+    /// Options that are removed: commands have few, and each adds a match of every rule.
+    const MAX_OPTIONS: usize = 16;
+    let is_option =
+        |word: &Word| word.literal().is_some_and(|text| text.len() > 1 && text.starts_with(['-', '+']));
+    let leading = words.iter().take(MAX_OPTIONS).enumerate().take_while({
+        let mut may_be_value = false;
+        move |(_, word)| {
+            let is_counted = is_option(word) || may_be_value;
+            may_be_value = is_option(word);
+            is_counted
+        }
+    });
+    let starts = leading.map(|(at, _)| at + 1);
+    std::iter::once(0).chain(starts).map(|start| &words[start..])
 }

@@ -116,7 +116,7 @@ fn conditions_restrict_a_rule_to_faces_clients_and_callers() {
     let policy = policy(Verdict::Allow, vec![pushing]);
     let words = texts(&["git", "push"]);
     let ask = |face, client, caller, line| {
-        let operation = PolicyOperation::Run { line, cwd: Path::new("/") };
+        let operation = PolicyOperation::Run { line, cwd: Path::new("/"), env: &[] };
         policy.decide(&PolicyQuery { face, client, caller, operation }).verdict
     };
     let push = || CommandLine::Argv(&words);
@@ -155,7 +155,7 @@ fn a_directory_that_changes_may_be_any_directory() {
 fn risk_depends_on_the_classes_of_commands() {
     let of = |line: &str| {
         let line = CommandLine::Shell { line, login: false };
-        risk(&PolicyOperation::Run { line, cwd: Path::new("/") })
+        risk(&PolicyOperation::Run { line, cwd: Path::new("/"), env: &[] })
     };
     assert_eq!((of("ls | wc"), of("cargo test")), (Risk::Low, Risk::Low));
     assert_eq!((of("curl x"), of("some-tool"), of("ls > f")), (Risk::Medium, Risk::Medium, Risk::Medium));

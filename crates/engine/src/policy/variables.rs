@@ -1,9 +1,11 @@
 //! Environment variables that change which programs or code a command runs.
 
+use super::words::Assignment;
+
 /// Effect of a variable on the commands that inherit it.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum VariableEffect {
-    /// No effect on which code runs.
+    /// No effect on which code runs, as far as known.
     None,
     /// Names may refer to other programs, or programs load other files.
     Lookup,
@@ -57,6 +59,27 @@ pub(super) fn effect(name: &str, value: Option<&str>) -> VariableEffect {
     } else {
         VariableEffect::None
     }
+}
+
+/// Variables that change only language, time zone, colours and the amount of output.
+#[rustfmt::skip]
+const HARMLESS: &[&str] = &[
+    "LANG", "LANGUAGE", "TZ", "TERM", "COLORTERM", "NO_COLOR", "FORCE_COLOR", "CLICOLOR", "CLICOLOR_FORCE", "COLUMNS",
+    "LINES", "CI", "DEBIAN_FRONTEND", "RUST_BACKTRACE", "PYTHONUNBUFFERED", "PYTHONDONTWRITEBYTECODE",
+    "PYTHONIOENCODING", "PYTHONHASHSEED", "CARGO_TERM_COLOR", "GIT_OPTIONAL_LOCKS", "GIT_TERMINAL_PROMPT",
+];
+
+/// Whether an assignment cannot change which code runs: the variable is known to be harmless, or it stays in the shell
+/// and has a name that programs do not read.
+pub(super) fn is_harmless(assignment: &Assignment) -> bool {
+    let name = assignment.name.as_str();
+    let is_private = |name: &str| {
+        name.starts_with(|first: char| first.is_ascii_lowercase())
+            && name.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_')
+            && !name.ends_with("_proxy")
+            && !name.starts_with("npm_config_")
+    };
+    HARMLESS.contains(&name) || name.starts_with("LC_") || (!assignment.is_exported && is_private(name))
 }
 
 fn is_tool(name: &str) -> bool {

@@ -32,6 +32,29 @@ impl Word {
     }
 }
 
+/// A variable that a command line sets.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Assignment {
+    pub(super) name: String,
+    /// The value, if it is known before the command runs.
+    pub(super) value: Option<String>,
+    /// Whether programs get the variable: `NAME=value command`, `export`, `env`, the request. Other variables stay in the
+    /// shell, unless its environment has one of that name.
+    pub(super) is_exported: bool,
+}
+
+impl Assignment {
+    /// A variable of the shell with a value that is only known at run time.
+    pub(super) fn in_shell(name: impl Into<String>) -> Self {
+        Self { name: name.into(), value: None, is_exported: false }
+    }
+
+    /// A variable that programs get.
+    pub(super) fn exported(name: impl Into<String>, value: Option<String>) -> Self {
+        Self { name: name.into(), value, is_exported: true }
+    }
+}
+
 /// A program and its arguments without operators, as in the grammar of POSIX shells.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct SimpleCommand {

@@ -1,5 +1,8 @@
 //! Wrappers: programs whose arguments contain another command, and how to find it.
 
+use std::collections::HashMap;
+use std::sync::LazyLock;
+
 use super::languages;
 use super::tools;
 use super::words::Word;
@@ -23,8 +26,14 @@ pub(super) enum Wrapper {
     Find,
     /// Runs a file in the current shell.
     Source,
-    /// Sets variables of the shell.
+    /// Sets variables of the shell that its arguments define.
     Declare,
+    /// Sets variables of the shell that its arguments name.
+    Assigns,
+    /// Evaluates conditions, which may be arithmetic.
+    Test,
+    /// Runs the rest of its words, or shell text after `-c`.
+    Flock(&'static WrapperOptions),
     /// May run commands that cannot be found.
     Opaque,
     /// Opaque only if an argument contains one of these texts.
@@ -98,6 +107,21 @@ static SUDO: WrapperOptions = WrapperOptions {
     queries: "lvKV",
     ..PLAIN
 };
+static RUN0: WrapperOptions = WrapperOptions {
+    values: "ugDM",
+    long_flags: &[
+        "no-ask-password",
+        "pty",
+        "pipe",
+        "unit",
+        "property",
+        "description",
+        "slice",
+        "slice-inherit",
+    ],
+    long_values: &["user", "group", "nice", "chdir", "machine", "background", "shell-prompt-prefix"],
+    ..PLAIN
+};
 static DOAS: WrapperOptions = WrapperOptions { flags: "nL", values: "aCu", ..PLAIN };
 static PKEXEC: WrapperOptions =
     WrapperOptions { long_flags: &["disable-internal-agent"], long_values: &["user"], ..PLAIN };
@@ -121,6 +145,29 @@ static NICE: WrapperOptions =
     WrapperOptions { flags: "0123456789", values: "n", long_values: &["adjustment"], ..PLAIN };
 static IONICE: WrapperOptions =
     WrapperOptions { flags: "t", values: "cn", long_values: &["class", "classdata"], ..PLAIN };
+/// The flags of `setarch`, which its other names (`linux32`, …) have too.
+const SETARCH_FLAGS: WrapperOptions = WrapperOptions {
+    flags: "vRFBILSTXZ3",
+    long_flags: &[
+        "uname-2.6",
+        "verbose",
+        "addr-no-randomize",
+        "fdpic-funcptrs",
+        "mmap-page-zero",
+        "addr-compat-layout",
+        "read-implies-exec",
+        "32bit",
+        "short-inode",
+        "whole-seconds",
+        "sticky-timeouts",
+        "3gb",
+        "4gb",
+        "list",
+        "show",
+    ],
+    ..PLAIN
+};
+static LINUX32: WrapperOptions = SETARCH_FLAGS;
 static SETSID: WrapperOptions =
     WrapperOptions { flags: "cfw", long_flags: &["ctty", "fork", "wait"], ..PLAIN };
 static TIME: WrapperOptions = WrapperOptions {
@@ -150,51 +197,81 @@ static FLOCK: WrapperOptions = WrapperOptions {
 static TASKSET: WrapperOptions = WrapperOptions { flags: "ac", operands: 1, ..PLAIN };
 static CHRT: WrapperOptions = WrapperOptions { flags: "bfiorR", values: "TPD", operands: 1, ..PLAIN };
 
+/// Programs that run commands in the same way.
+struct WrapperRow {
+    names: &'static [&'static str],
+    wrapper: Wrapper,
+    /// A line that may run `rm x` or sets a variable; `{}` is the name. The tests check every name of every row.
+    #[cfg_attr(not(test), expect(dead_code, reason = "read by the tests"))]
+    example: &'static str,
+}
+
+const fn row(names: &'static [&'static str], wrapper: Wrapper, example: &'static str) -> WrapperRow {
+    WrapperRow { names, wrapper, example }
+}
+
+#[rustfmt::skip]
+static TABLE: &[WrapperRow] = &[
+    row(&["env"], Wrapper::Pass(&ENV), "{} -i A=1 rm x"),
+    row(&["sudo", "sudo-rs"], Wrapper::Sudo(&SUDO), "{} -n -u root rm x"),
+    row(&["doas"], Wrapper::Sudo(&DOAS), "{} -n rm x"),
+    row(&["pkexec"], Wrapper::Sudo(&PKEXEC), "{} --user root rm x"),
+    row(&["run0"], Wrapper::Sudo(&RUN0), "{} --user=root rm x"),
+    row(&["nohup", "builtin", "noglob", "busybox", "toybox", "catchsegv", "unbuffer"], Wrapper::Pass(&NONE), "{} rm x"),
+    row(&["repeat"], Wrapper::Pass(&ONE), "{} 3 rm x"),
+    row(&["timeout", "gtimeout"], Wrapper::Pass(&TIMEOUT), "{} -k 1 5 rm x"),
+    row(&["xargs", "gxargs"], Wrapper::Xargs(&XARGS), "{} -n1 rm"),
+    row(&["nice"], Wrapper::Pass(&NICE), "{} -n 5 rm x"),
+    row(&["ionice"], Wrapper::Pass(&IONICE), "{} -c 3 rm x"),
+    row(&["setsid"], Wrapper::Pass(&SETSID), "{} -w rm x"),
+    row(&["setarch"], Wrapper::Somewhere, "{} x86_64 -R rm x"),
+    row(&["linux32", "linux64", "i386", "x86_64", "uname26"], Wrapper::Pass(&LINUX32), "{} -R rm x"),
+    row(&["time", "gtime"], Wrapper::Pass(&TIME), "{} -f %e rm x"),
+    row(&["command"], Wrapper::Pass(&COMMAND), "{} -p rm x"),
+    row(&["exec"], Wrapper::Pass(&EXEC), "{} -a y rm x"),
+    row(&["stdbuf"], Wrapper::Pass(&STDBUF), "{} -oL rm x"),
+    row(&["chroot"], Wrapper::Pass(&CHROOT), "{} / rm x"),
+    row(&["flock"], Wrapper::Flock(&FLOCK), "{} -n f -c 'rm x'"),
+    row(&["taskset"], Wrapper::Pass(&TASKSET), "{} 1 rm x"),
+    row(&["chrt"], Wrapper::Pass(&CHRT), "{} -f 1 rm x"),
+    row(&["ld.so"], Wrapper::Pass(&NONE), "{} /bin/rm x"),
+    row(&["sh", "bash", "rbash", "dash", "ash"], Wrapper::Shell, "{} -ec 'rm x'"),
+    row(&["eval"], Wrapper::Eval, "{} 'rm x'"),
+    row(&["trap"], Wrapper::Trap, "{} 'rm x' EXIT"),
+    row(&["find", "gfind"], Wrapper::Find, "{} . -exec rm {} ';'"),
+    row(&[".", "source"], Wrapper::Source, "{} /dev/stdin"),
+    row(&["export", "readonly", "declare", "typeset", "local"], Wrapper::Declare, "{} PATH=5"),
+    row(&["read", "mapfile", "readarray", "getopts", "unset", "let", "printf", "wait", "set"], Wrapper::Assigns, ""),
+    row(&["[", "[[", "test"], Wrapper::Test, "{} PATH=5 -eq 5 ]]"),
+    row(
+        &[
+            "zsh", "fish", "csh", "tcsh", "ksh", "mksh", "nu", "pwsh", "elvish", "xonsh", "rc", "su", "runuser",
+            "script", "watch", "parallel", "setpriv", "unshare", "nsenter", "systemd-run", "strace", "ltrace", "gdb",
+            "start-stop-daemon", "chpst", "firejail", "bwrap", "proot", "fakeroot", "fc", "bind", "coproc",
+        ],
+        Wrapper::Opaque,
+        "{} -c 'rm x'",
+    ),
+    row(&["alias"], Wrapper::OpaqueWith(&["="]), "{} ls='rm x'"),
+    row(&["hash"], Wrapper::OpaqueWith(&["-p"]), "{} -p /bin/rm ls"),
+    row(&["enable"], Wrapper::OpaqueWith(&["-f"]), "{} -f x y"),
+    row(&["jobs"], Wrapper::OpaqueWith(&["-x"]), "{} -x rm x"),
+    row(&["complete", "compgen"], Wrapper::OpaqueWith(&["-C", "-F"]), "{} -C 'rm x' a"),
+];
+
+static INDEX: LazyLock<HashMap<&'static str, Wrapper>> = LazyLock::new(|| {
+    TABLE.iter().flat_map(|row| row.names.iter().map(|name| (*name, row.wrapper))).collect()
+});
+
 /// The wrapper with this base name.
 pub(super) fn find(name: &str) -> Option<Wrapper> {
-    Some(match name {
-        "env" => Wrapper::Pass(&ENV),
-        "sudo" => Wrapper::Sudo(&SUDO),
-        "doas" => Wrapper::Sudo(&DOAS),
-        "pkexec" => Wrapper::Sudo(&PKEXEC),
-        "nohup" | "builtin" | "noglob" | "busybox" | "toybox" | "catchsegv" | "setarch" | "linux64"
-        | "unbuffer" => Wrapper::Pass(&NONE),
-        "repeat" => Wrapper::Pass(&ONE),
-        "timeout" | "gtimeout" => Wrapper::Pass(&TIMEOUT),
-        "xargs" | "gxargs" => Wrapper::Xargs(&XARGS),
-        "nice" => Wrapper::Pass(&NICE),
-        "ionice" => Wrapper::Pass(&IONICE),
-        "setsid" => Wrapper::Pass(&SETSID),
-        "time" | "gtime" => Wrapper::Pass(&TIME),
-        "command" => Wrapper::Pass(&COMMAND),
-        "exec" => Wrapper::Pass(&EXEC),
-        "stdbuf" => Wrapper::Pass(&STDBUF),
-        "chroot" => Wrapper::Pass(&CHROOT),
-        "flock" => Wrapper::Pass(&FLOCK),
-        "taskset" => Wrapper::Pass(&TASKSET),
-        "chrt" => Wrapper::Pass(&CHRT),
-        "sh" | "bash" | "rbash" | "dash" | "ash" | "ksh" | "mksh" => Wrapper::Shell,
-        "eval" => Wrapper::Eval,
-        "trap" => Wrapper::Trap,
-        "find" | "gfind" => Wrapper::Find,
-        "." | "source" => Wrapper::Source,
-        "export" | "readonly" | "declare" | "typeset" | "local" => Wrapper::Declare,
-        "zsh" | "fish" | "csh" | "tcsh" | "nu" | "pwsh" | "elvish" | "xonsh" | "rc" | "su" | "runuser"
-        | "script" | "watch" | "parallel" | "setpriv" | "unshare" | "nsenter" | "systemd-run" | "strace"
-        | "ltrace" | "gdb" | "start-stop-daemon" | "chpst" | "firejail" | "bwrap" | "proot" | "fakeroot"
-        | "fc" | "bind" | "coproc" => Wrapper::Opaque,
-        "alias" => Wrapper::OpaqueWith(&["="]),
-        "hash" => Wrapper::OpaqueWith(&["-p"]),
-        "enable" => Wrapper::OpaqueWith(&["-f"]),
-        "jobs" => Wrapper::OpaqueWith(&["-x"]),
-        "mapfile" | "readarray" | "complete" | "compgen" => Wrapper::OpaqueWith(&["-C", "-F"]),
+    match INDEX.get(name) {
+        Some(wrapper) => Some(*wrapper),
         // The dynamic loader can start a program.
-        _ if name.starts_with("ld-linux") || name.starts_with("ld-musl") || name == "ld.so" => {
-            Wrapper::Pass(&NONE)
-        }
-        _ if languages::is_interpreter(name) => Wrapper::Interpreter,
-        _ => return tools::find(name),
-    })
+        None if name.starts_with("ld-linux") || name.starts_with("ld-musl") => Some(Wrapper::Pass(&NONE)),
+        None if languages::is_interpreter(name) => Some(Wrapper::Interpreter),
+        None => tools::find(name),
+    }
 }
 
 /// Whether a program may change the working directory of the commands that it runs or that follow it. For some programs
@@ -202,7 +279,7 @@ pub(super) fn find(name: &str) -> Option<Wrapper> {
 pub(super) fn moves(name: &str, has_options: bool) -> bool {
     match name {
         "cd" | "chdir" | "pushd" | "popd" | "chroot" => true,
-        "env" | "sudo" | "doas" => has_options,
+        "env" | "sudo" | "sudo-rs" | "doas" | "run0" => has_options,
         _ => false,
     }
 }
@@ -296,4 +373,36 @@ impl WrapperOptions {
 enum Short {
     Takes(usize),
     Queries,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::policy::tests::{policy, rule, shell};
+    use crate::policy::{CommandLine, Verdict, analyze};
+
+    #[test]
+    fn every_wrapper_is_recognised() {
+        let no_rm = policy(Verdict::Allow, vec![rule(Verdict::Deny, &["rm", "*"])]);
+        for (name, example) in TABLE.iter().flat_map(|row| row.names.iter().map(|name| (*name, row.example)))
+        {
+            let example = match name {
+                "read" | "unset" => "{} -r PATH",
+                "mapfile" | "readarray" => "{} -t PATH",
+                "getopts" => "{} ab PATH",
+                "let" => "{} PATH=5",
+                "printf" => "{} -vPATH 5",
+                "wait" => "{} -p PATH",
+                "set" => "{} -a",
+                _ => example,
+            };
+            let line = example.replacen("{}", name, 1);
+            let is_refused = shell(&no_rm, &line) != Verdict::Allow;
+            let parsed = analyze::analyze(&CommandLine::Shell { line: &line, login: false }, &[]);
+            assert!(is_refused || !parsed.variables.is_empty(), "{line}");
+            // The same words without the wrapper run nothing.
+            let harmless = example.replacen("{}", "echo", 1);
+            assert_eq!(shell(&no_rm, &harmless), Verdict::Allow, "{harmless}");
+        }
+    }
 }

@@ -181,7 +181,12 @@ fn decide(policy: &Policy, record: &AuditEntry) -> ReplayOutcome {
                 None if argv.is_empty() => return ReplayOutcome::Unknown,
                 None => CommandLine::Argv(&argv),
             };
-            return with(PolicyOperation::Run { line, cwd: path(record, "cwd").unwrap_or(Path::new("/")) });
+            // The audit has the names of the variables only.
+            let names = record.param("env").and_then(Value::as_array).into_iter().flatten();
+            let names = names.filter_map(Value::as_str);
+            let env: Vec<_> = names.map(|name| (name.to_owned(), Some(String::new()))).collect();
+            let cwd = path(record, "cwd").unwrap_or(Path::new("/"));
+            return with(PolicyOperation::Run { line, cwd, env: &env });
         }
         "fs.read" | "fs.list" | "fs.stat" | "fs.watch" => touch(record, &[("path", Access::Read, false)]),
         "fs.write" | "fs.edit" | "fs.mkdir" => touch(record, &[("path", Access::Write, false)]),

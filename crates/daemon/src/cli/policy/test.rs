@@ -79,9 +79,11 @@ impl PolicyTest {
             })
             .collect();
         let operation = match &self.operation {
-            TestedOperation::Argv(argv) => PolicyOperation::Run { line: CommandLine::Argv(argv), cwd: &cwd },
+            TestedOperation::Argv(argv) => {
+                PolicyOperation::Run { line: CommandLine::Argv(argv), cwd: &cwd, env: &[] }
+            }
             TestedOperation::Shell(line) => {
-                PolicyOperation::Run { line: CommandLine::Shell { line, login: false }, cwd: &cwd }
+                PolicyOperation::Run { line: CommandLine::Shell { line, login: false }, cwd: &cwd, env: &[] }
             }
             TestedOperation::Files(_) => PolicyOperation::Files(&touched),
         };

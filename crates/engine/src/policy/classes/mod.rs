@@ -107,15 +107,24 @@ impl ClassCondition {
             Self::Option(options) => option(words, options),
             Self::SubcommandWith(names, options) => subcommand(words, names).min(option(words, options)),
             Self::Without(options) => opposite(option(words, options)),
-            Self::SubcommandWithout(names, options) => {
-                // An option before the subcommand could change its meaning.
-                let first_is_plain =
-                    words.first().and_then(Word::literal).is_some_and(|text| !text.starts_with('-'));
-                let plain = if first_is_plain { Match::Yes } else { Match::No };
-                subcommand(words, names).min(opposite(option(words, options))).min(plain)
+            Self::OnlyOptions(excluded, with_value) => {
+                opposite(option(words, excluded)).min(only_options(words, with_value))
             }
         }
     }
+}
+
+/// Whether every word is an option or the value of one of these options.
+fn only_options(words: &[Word], with_value: &[&str]) -> Match {
+    let mut is_value = false;
+    for word in words {
+        let (text, is_whole) = word.beginning();
+        if !is_value && !text.starts_with(['-', '+']) {
+            return if is_whole { Match::No } else { Match::Maybe };
+        }
+        is_value = !is_value && with_value.contains(&text);
+    }
+    Match::Yes
 }
 
 fn opposite(found: Match) -> Match {
@@ -176,7 +185,7 @@ mod tests {
     use crate::policy::analyze::analyze;
 
     fn classes(line: &str) -> Vec<&'static str> {
-        let parsed = analyze(&CommandLine::Shell { line, login: false });
+        let parsed = analyze(&CommandLine::Shell { line, login: false }, &[]);
         let found: Vec<_> = parsed.commands.iter().map(of).collect();
         let is = |class| found.iter().any(|classes| classes.has(class) == Match::Yes);
         Class::NAMES.iter().filter(|(_, class)| is(*class)).map(|(name, _)| *name).collect()
@@ -191,7 +200,9 @@ mod tests {
             ("find . -name x", &["read-only"]),
             ("find . -delete", &["destructive"]),
             ("find . -exec rm {} ';'", &["destructive"]),
-            ("git status --short", &["read-only"]),
+            ("git status --short", &[]),
+            ("date -u +%s -d yesterday", &["read-only"]),
+            ("date 01010000", &[]),
             ("git -c core.pager=x log", &[]),
             ("git push origin main", &["network"]),
             ("git -C dir push", &["network"]),
@@ -217,7 +228,7 @@ mod tests {
 
     #[test]
     fn unknown_words_make_a_class_possible() {
-        let parsed = analyze(&CommandLine::Shell { line: "find . $FLAGS", login: false });
+        let parsed = analyze(&CommandLine::Shell { line: "find . $FLAGS", login: false }, &[]);
         assert_eq!(of(&parsed.commands[0]).has(Class::Destructive), Match::Maybe);
         assert_eq!(of(&parsed.commands[0]).has(Class::ReadOnly), Match::Maybe);
         assert_eq!(of(&parsed.commands[0]).has(Class::Network), Match::No);

@@ -22,8 +22,8 @@ pub(super) enum ClassCondition {
     SubcommandWith(&'static [&'static str], &'static [&'static str]),
     /// None of these options is given.
     Without(&'static [&'static str]),
-    /// The first word is one of these subcommands, and none of these options is given.
-    SubcommandWithout(&'static [&'static str], &'static [&'static str]),
+    /// None of the first options is given, and every word is an option, the value of one of the second, or starts with `+`.
+    OnlyOptions(&'static [&'static str], &'static [&'static str]),
 }
 
 const fn entry(class: Class, programs: &'static [&'static str], when: ClassCondition) -> ClassEntry {
@@ -31,7 +31,7 @@ const fn entry(class: Class, programs: &'static [&'static str], when: ClassCondi
 }
 
 use Class::{Build, Destructive, Network, Package, Privilege, ReadOnly};
-use ClassCondition::{Always, Option, Subcommand, SubcommandWith, SubcommandWithout, Without};
+use ClassCondition::{Always, OnlyOptions, Option, Subcommand, SubcommandWith, Without};
 
 const NODE: &[&str] = &["npm", "pnpm", "yarn", "bun"];
 #[rustfmt::skip]
@@ -69,7 +69,8 @@ pub(super) static TABLE: &[ClassEntry] = &[
     entry(ReadOnly, &["sort"], Without(&["-o", "--o", "--compress-program", "-T", "--temporary-directory"])),
     entry(ReadOnly, &["tree"], Without(&["-o"])),
     entry(ReadOnly, &["file"], Without(&["-C", "--compile"])),
-    entry(ReadOnly, &["date"], Without(&["-s", "--s"])),
+    // `date MMDDhhmm` sets the clock.
+    entry(ReadOnly, &["date"], OnlyOptions(&["-s", "--s"], &["-d", "--date", "-r", "--reference", "-f", "--file"])),
     entry(
         ReadOnly,
         &["find", "gfind"],
@@ -77,18 +78,8 @@ pub(super) static TABLE: &[ClassEntry] = &[
             "-delete", "-exec", "-execdir", "-ok", "-okdir", "-fprint", "-fprint0", "-fprintf", "-fls",
         ]),
     ),
-    entry(
-        ReadOnly,
-        &["git"],
-        SubcommandWithout(
-            &[
-                "status", "log", "diff", "show", "rev-parse", "ls-files", "ls-tree", "blame", "describe",
-                "shortlog", "cat-file", "grep", "rev-list", "merge-base", "show-ref", "name-rev",
-                "whatchanged",
-            ],
-            &["--o", "-O", "--ext-diff", "--textconv", "--exec"],
-        ),
-    ),
+    // `git` is not in the class: the settings of a repository, which a command can write, name programs that even
+    // `git status` runs.
     // Build.
     entry(
         Build,
@@ -199,7 +190,7 @@ pub(super) static TABLE: &[ClassEntry] = &[
     entry(
         Privilege,
         &[
-            "sudo", "su", "doas", "pkexec", "runuser", "setpriv", "chroot", "nsenter", "unshare", "capsh",
+            "sudo", "sudo-rs", "sudoedit", "run0", "su", "doas", "pkexec", "runuser", "setpriv", "chroot", "nsenter", "unshare", "capsh",
             "setcap", "useradd", "usermod", "userdel", "groupadd", "passwd", "chpasswd", "visudo", "mount",
             "umount", "insmod", "rmmod", "modprobe", "sysctl", "chown", "chgrp", "crontab", "at",
             "iptables", "nft", "ufw", "swapon", "swapoff", "systemd-run", "loginctl", "newgrp", "sg",

@@ -2,6 +2,7 @@
 
 use super::word::{Around, Dollar};
 use super::{Parsed, Parser, Unparsable};
+use crate::policy::words::Assignment;
 
 impl Parser<'_> {
     /// Parses an expansion. Its commands are collected; its value is never known.
@@ -61,6 +62,7 @@ impl Parser<'_> {
             return Err(Unparsable("a command in braces is not analyzed"));
         }
         self.depth += 1;
+        self.parameter_name();
         while let Some(byte) = self.peek() {
             match byte {
                 b'}' => {
@@ -95,6 +97,41 @@ impl Parser<'_> {
         Err(Unparsable("a brace is not closed"))
     }
 
+    /// The name in `${…}`, and what follows it: `[…]` and `:…` are arithmetic, `=` and `:=` assign the variable, and
+    /// `${!NAME}` uses the value of a variable as a name.
+    fn parameter_name(&mut self) {
+        if self.peek() == Some(b'!') {
+            self.script.has_arithmetic = true;
+            self.bump();
+        } else if self.peek() == Some(b'#') && self.peek_second() != Some(b'}') {
+            self.bump();
+        }
+        let start = self.at;
+        if matches!(self.peek(), Some(b'@' | b'*')) {
+            self.bump();
+        } else {
+            while self.peek().is_some_and(|byte| byte.is_ascii_alphanumeric() || byte == b'_') {
+                self.bump();
+            }
+        }
+        let name = String::from_utf8_lossy(&self.text[start..self.at]).into_owned();
+        let second = self.peek_second();
+        match self.peek() {
+            Some(b'=') => self.script.assigned.push(Assignment::in_shell(name)),
+            Some(b':') if second == Some(b'=') => self.script.assigned.push(Assignment::in_shell(name)),
+            Some(b':') if matches!(second, Some(b'-' | b'?' | b'+')) => {}
+            Some(b':' | b'[') => {
+                let rest = &self.text[self.at..];
+                let end = rest.iter().position(|byte| matches!(byte, b']' | b'}')).unwrap_or(rest.len());
+                let is_number = |byte: &u8| {
+                    byte.is_ascii_digit() || matches!(byte, b'[' | b':' | b' ' | b'-' | b'@' | b'*')
+                };
+                self.script.has_arithmetic |= !rest[..end].iter().all(is_number);
+            }
+            _ => {}
+        }
+    }
+
     /// `$((…))` after both parentheses. Text that is not clearly arithmetic may be a subshell.
     fn arithmetic(&mut self) -> Parsed<()> {
         const AMBIGUOUS: Unparsable = Unparsable("arithmetic that could be a command");
@@ -105,6 +142,7 @@ impl Parser<'_> {
             if operand && after_operand && spaced {
                 return Err(AMBIGUOUS);
             }
+            self.script.has_arithmetic |= operand && !byte.is_ascii_digit();
             match byte {
                 b'$' => self.dollar(true).map(|_| ())?,
                 b'(' => {

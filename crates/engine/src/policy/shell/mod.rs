@@ -5,7 +5,7 @@ mod dollar;
 mod redirect;
 mod word;
 
-use super::words::{SimpleCommand, Word};
+use super::words::{Assignment, SimpleCommand, Word};
 use redirect::Heredoc;
 
 /// Limit on nested substitutions, subshells and groups.
@@ -16,8 +16,11 @@ const MAX_DEPTH: usize = 48;
 pub(super) struct ShellScript {
     /// All simple commands, including those in substitutions, branches and functions.
     pub(super) commands: Vec<SimpleCommand>,
-    /// Variables assigned anywhere in it, with their values if known.
-    pub(super) assigned: Vec<(String, Option<String>)>,
+    /// Variables assigned anywhere in it.
+    pub(super) assigned: Vec<Assignment>,
+    /// Whether it evaluates arithmetic on a variable. Shells evaluate the value of the variable as an expression too,
+    /// which may assign any other variable.
+    pub(super) has_arithmetic: bool,
 }
 
 /// Why a text cannot be parsed with certainty.
@@ -167,6 +170,7 @@ impl<'a> Parser<'a> {
     /// One simple command, or one keyword of a compound command.
     fn command(&mut self, open: &mut Vec<Open>) -> Parsed<()> {
         let mut words = Vec::new();
+        let first_assignment = self.script.assigned.len();
         let mut writes = false;
         let mut untouched = true;
         let mut no_more_words = false;
@@ -187,6 +191,9 @@ impl<'a> Parser<'a> {
                     if token.is_io_number(self.peek()) {
                         continue;
                     }
+                    if token.text.starts_with(b"{") && matches!(self.peek(), Some(b'<' | b'>')) {
+                        return Err(Unparsable("a redirection that sets a variable"));
+                    }
                     if no_more_words {
                         // In shells without the operator `&>`, these words are a separate command.
                         return Err(Unparsable("words after a redirection with `&>`"));
@@ -206,6 +213,10 @@ impl<'a> Parser<'a> {
             words.push(Word::Literal(":".to_owned()));
         }
         if !words.is_empty() {
+            // `NAME=value command`. Assignments in a substitution before the command are included, to no harm.
+            for assignment in &mut self.script.assigned[first_assignment..] {
+                assignment.is_exported = true;
+            }
             self.script.commands.push(SimpleCommand { words, writes });
         }
         Ok(())
@@ -244,7 +255,13 @@ impl<'a> Parser<'a> {
             b"esac" => close(open, Open::Case)?,
             b"function" => self.function_head()?,
             b"!" => {}
-            b"time" => self.skip_time_options(),
+            b"time" => {
+                self.skip_time_options();
+                // `time -f FORMAT command`: the program of that name, as in shells without the keyword.
+                if self.peek() == Some(b'-') {
+                    return Ok(false);
+                }
+            }
             b"coproc" => return Err(Unparsable("coprocesses are not analyzed")),
             _ => return Ok(false),
         }
@@ -261,7 +278,7 @@ impl<'a> Parser<'a> {
             return Err(Unparsable("arithmetic commands are not analyzed"));
         }
         let name = self.word()?;
-        self.script.assigned.push((String::from_utf8_lossy(&name.text).into_owned(), None));
+        self.script.assigned.push(Assignment::in_shell(String::from_utf8_lossy(&name.text)));
         self.skip_lines()?;
         if !self.next_is(b"in") {
             return Ok(());

@@ -119,9 +119,11 @@ fn writing_redirections_are_noticed() {
 #[test]
 fn assigned_variables_are_known() {
     let script = parse("A=1 B+=2 c; for D in x; do E=3; done; \"F\"=4 g").unwrap();
-    let names: Vec<_> = script.assigned.iter().map(|(name, _)| name.as_str()).collect();
+    let names: Vec<_> = script.assigned.iter().map(|assignment| assignment.name.as_str()).collect();
     assert_eq!(names, ["A", "B", "D", "E"]);
-    assert_eq!(script.assigned[0].1.as_deref(), Some("1"));
+    let exported: Vec<_> = script.assigned.iter().map(|assignment| assignment.is_exported).collect();
+    assert_eq!(exported, [true, true, false, false]);
+    assert_eq!(script.assigned[0].value.as_deref(), Some("1"));
 }
 
 #[test]

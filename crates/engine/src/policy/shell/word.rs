@@ -1,7 +1,7 @@
 //! Parses one word of shell text: quotes, expansions and substitutions.
 
 use super::{Parsed, Parser, Unparsable};
-use crate::policy::words::Word;
+use crate::policy::words::{Assignment, Word};
 
 /// A word of shell text after parsing.
 #[derive(Debug)]
@@ -10,8 +10,8 @@ pub(super) struct ShellToken {
     pub(super) text: Vec<u8>,
     /// Without quotes, escapes and expansions: only such a word can be a keyword.
     pub(super) bare: bool,
-    /// The variable that it assigns before a command, and the value if known.
-    pub(super) assigns: Option<(String, Option<String>)>,
+    /// The variable that it assigns before a command.
+    pub(super) assigns: Option<Assignment>,
     /// The word as an argument of a command.
     pub(super) word: Word,
 }
@@ -237,6 +237,7 @@ impl Parser<'_> {
         }
         self.script.commands.append(&mut parser.script.commands);
         self.script.assigned.append(&mut parser.script.assigned);
+        self.script.has_arithmetic |= parser.script.has_arithmetic;
         Ok(())
     }
 
@@ -271,7 +272,11 @@ impl Parser<'_> {
                 Some(b'<' | b'>') if self.peek_second() != Some(b'(') => {
                     return Err(Unparsable("a redirection in an array"));
                 }
-                Some(_) => self.word().map(drop)?,
+                Some(byte) => {
+                    // `[index]=value`: the index is arithmetic.
+                    self.script.has_arithmetic |= byte == b'[';
+                    self.word()?;
+                }
             }
         }
     }
@@ -310,7 +315,8 @@ impl Draft {
             let name = text[..end].strip_suffix(b"=").unwrap_or_default();
             let appends = name.ends_with(b"+");
             let name = String::from_utf8_lossy(name.strip_suffix(b"+").unwrap_or(name)).into_owned();
-            (name, (!dynamic && !appends).then(|| String::from_utf8_lossy(&text[end..]).into_owned()))
+            let value = (!dynamic && !appends).then(|| String::from_utf8_lossy(&text[end..]).into_owned());
+            Assignment { name, value, is_exported: false }
         });
         let decoded = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         let word = match known {
