@@ -537,3 +537,56 @@ fn a_hard_link_made_beforehand_is_another_place() {
     let content = files::read(&world.admit("open/second"), ReadRange::whole(100)).unwrap();
     assert_eq!(content.bytes, b"secret text\n", "as documented: a guard goes by paths");
 }
+
+#[test]
+fn directories_of_processes_are_never_served() {
+    for strategy in BOTH {
+        let directory = tempfile::tempdir().unwrap();
+        let top = directory.path().canonicalize().unwrap();
+        symlink("/proc/self/environ", top.join("environ")).unwrap();
+        symlink("/proc/self", top.join("process")).unwrap();
+        let roots = Roots::with_strategy(vec![PathBuf::from("/")], strategy);
+        let admit = |path: &str| roots.admit(&top, Path::new(path)).unwrap();
+        let pid = format!("/proc/{}/environ", std::process::id());
+        for path in [
+            "/proc/self/environ",
+            "/proc/self/mem",
+            "/proc/thread-self/environ",
+            "/proc/1/cmdline",
+            "environ",
+            "process/environ",
+            &pid,
+        ] {
+            let refused =
+                |error: Error| matches!(error, Error::Guarded { .. }) || panic!("{path}: {error:?}");
+            assert!(refused(files::read(&admit(path), ReadRange::whole(1)).unwrap_err()));
+            let write = WriteOptions { mode: WriteMode::Append, atomic: false, ..WriteOptions::default() };
+            assert!(refused(files::write(&admit(path), b"x", &write).unwrap_err()));
+            assert!(files::read_cached(&admit(path), ReadRange::whole(1)).is_none_or(|read| read.is_err()));
+        }
+        assert!(files::list(&admit("/proc/self"), ListOptions::default(), &ScanBudget::unbounded()).is_err());
+        let search = GrepOptions::new("PATH=");
+        let found = files::grep_sorted(&admit("/proc/self"), &search, &ScanBudget::unbounded());
+        assert!(found.is_err(), "{found:?}");
+        let copy = files::copy(
+            &admit("/proc/self/environ"),
+            &admit("copied"),
+            CopyOptions::default(),
+            &ScanBudget::unbounded(),
+        );
+        assert!(copy.is_err() && !top.join("copied").exists());
+        // The rest of procfs is served like any other file.
+        assert!(files::read(&admit("/proc/uptime"), ReadRange::whole(100)).is_ok());
+    }
+}
+
+#[test]
+fn shared_memory_of_the_machine_is_not_that_of_a_sandbox() {
+    let name = format!("/dev/shm/rexd-test-{}", std::process::id());
+    let read_only = Confinement::new([Arc::new(Profile::read_only(&ProtectedPaths::default()))]);
+    let roots = Roots::new(vec![PathBuf::from("/")]).guarded(Arc::new(read_only));
+    let path = roots.admit(Path::new("/"), Path::new(&name)).unwrap();
+    let written = files::write(&path, b"x", &WriteOptions::default());
+    assert!(matches!(written, Err(Error::Guarded { .. })), "{written:?}");
+    assert!(!Path::new(&name).exists());
+}

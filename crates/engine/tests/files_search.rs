@@ -347,3 +347,48 @@ fn scans_end_when_cancelled_or_late() {
     flag.store(false, Ordering::Relaxed);
     assert!(files::list(&tree.path(""), ListOptions::default(), &cancelled).is_ok());
 }
+
+#[test]
+fn ignore_files_are_bounded_and_read_only_inside_the_roots() {
+    for strategy in [ResolveStrategy::Kernel, ResolveStrategy::Walk] {
+        let tree = tree(strategy);
+        let count = |options: &GrepOptions| tree.grep(options).len();
+        let found = count(&GrepOptions::new("needle"));
+        // Above the root, and through a link to the outside: both would leave out everything.
+        fs::write(tree.top.join(".ignore"), "*\n").unwrap();
+        fs::write(tree.top.join("outside/all"), "*\n").unwrap();
+        symlink("../outside/all", tree.top.join("root/.ignore")).unwrap();
+        assert_eq!(count(&GrepOptions::new("needle")), found);
+        fs::remove_file(tree.top.join("root/.ignore")).unwrap();
+        // Files that end never, or after gigabytes.
+        symlink("/dev/zero", tree.top.join("root/src/.gitignore")).unwrap();
+        let sparse = fs::File::create(tree.top.join("root/.ignore")).unwrap();
+        sparse.set_len(3 << 30).unwrap();
+        assert_eq!(count(&GrepOptions::new("needle")), found);
+        fs::write(tree.top.join("root/.ignore"), "src\n!ignored.rs\n").unwrap();
+        assert_eq!(tree.grep(&GrepOptions::new("needle")), ["ignored.rs:1:1"]);
+    }
+}
+
+#[test]
+fn a_search_stops_at_its_deadline_inside_of_a_file_and_skips_endless_lines() {
+    let tree = tree(ResolveStrategy::Kernel);
+    let long = fs::File::create(tree.top.join("root/src/long.txt")).unwrap();
+    for _ in 0..100 {
+        std::io::Write::write_all(&mut &long, &vec![b'a'; 1 << 20]).unwrap();
+    }
+    // A line above the limit ends the search of its file only.
+    assert_eq!(tree.grep(&GrepOptions::new("aaa")), Vec::<String>::new());
+    assert!(!tree.grep(&GrepOptions::new("needle")).is_empty());
+    let lines = fs::File::create(tree.top.join("root/src/lines.txt")).unwrap();
+    for _ in 0..64 {
+        std::io::Write::write_all(&mut &lines, &b"a\n".repeat(1 << 19)).unwrap();
+    }
+    let cancelled = Arc::new(AtomicBool::new(false));
+    let scan = ScanBudget::unbounded().cancelled_by(Arc::clone(&cancelled));
+    let stopping = GrepOptions { max_matches: usize::MAX, ..GrepOptions::new("a") };
+    let result = files::grep(&tree.path("src/lines.txt"), &stopping, &scan, &|_| {
+        cancelled.store(true, Ordering::Relaxed);
+    });
+    assert!(matches!(result, Err(Error::Cancelled)), "{result:?}");
+}

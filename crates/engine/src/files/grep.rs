@@ -12,19 +12,22 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use grep_regex::{RegexMatcher, RegexMatcherBuilder};
 use grep_searcher::{BinaryDetection, MmapChoice, Searcher, SearcherBuilder};
 use ignore::overrides::{Override, OverrideBuilder};
-use ignore::{DirEntry, WalkBuilder, WalkState};
+use ignore::{WalkBuilder, WalkState};
 use rustix::fs::{FileType, OFlags, ResolveFlags};
 
 use super::grep_sink::{FileSink, Match, Shared};
 use super::guard::{Access, check_open};
+use super::ignore_files::IgnoreFiles;
 use super::path::{ResolveStrategy, RootedPath};
-use super::resolve::{SAFE_FLAGS, open_beneath};
+use super::resolve::{SAFE_FLAGS, is_of_process, open_beneath};
 use super::scan::ScanBudget;
-use super::stat::FileKind;
 use crate::Error;
 
 /// Threads of one search; more would only take them from others.
 const MAX_THREADS: usize = 8;
+
+/// Memory for lines of one search, divided among its threads. A file with a longer line is searched up to that line.
+const MAX_HEAP: usize = 64 * 1024 * 1024;
 
 /// How upper and lower case compare.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -144,7 +147,7 @@ fn search_tree(
 ) -> Result<bool, Error> {
     let truncated = AtomicBool::new(false);
     let opener = Opener { path, top };
-    let walker = walker(path.as_path(), shared.grep, filter);
+    let walker = walker(path, shared.grep, filter);
     walker.run(|| {
         let mut searcher = searcher(shared.grep);
         let (opener, truncated) = (&opener, &truncated);
@@ -180,7 +183,7 @@ impl Opener<'_> {
         if self.path.roots().strategy() == ResolveStrategy::Kernel {
             let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
             if let Some(decided) = open_beneath(&self.top, below, OFlags::RDONLY | SAFE_FLAGS, resolve) {
-                let file = decided.ok()?;
+                let file = decided.ok().filter(|file| !is_of_process(file).unwrap_or(true))?;
                 if let Some(guard) = self.path.roots().guard() {
                     check_open(guard, &file, Access::Read).ok()?;
                 }
@@ -196,7 +199,8 @@ impl Opener<'_> {
 /// it gave.
 fn search_file(searcher: &mut Searcher, shared: &Shared<'_>, path: &Path, file: std::fs::File) -> bool {
     let mut sink = FileSink::new(shared, path);
-    if let Err(error) = searcher.search_file(shared.matcher, &file, &mut sink) {
+    let reader = BoundedReader { file, scan: shared.scan };
+    if let Err(error) = searcher.search_reader(shared.matcher, reader, &mut sink) {
         tracing::debug!(%error, "a file was not searched to its end");
     }
     sink.finish()
@@ -219,6 +223,7 @@ fn searcher(grep: &GrepOptions) -> Searcher {
     SearcherBuilder::new()
         .binary_detection(BinaryDetection::quit(b'\0'))
         .memory_map(MmapChoice::never())
+        .heap_limit(Some(MAX_HEAP / threads()))
         .line_number(true)
         .before_context(grep.before)
         .after_context(grep.after)
@@ -237,38 +242,33 @@ fn filter(top: &Path, grep: &GrepOptions) -> Result<Override, Error> {
         .map_err(|error| Error::Pattern { pattern: grep.include.join(" "), reason: error.to_string() })
 }
 
-fn walker(top: &Path, grep: &GrepOptions, filter: Override) -> ignore::WalkParallel {
-    // The walker reads the ignore files of the top and of all above it before it asks our filter.
-    let ignoring = !grep.no_ignore && !top.ancestors().any(ignore_file_hangs);
-    let threads = std::thread::available_parallelism().map_or(1, usize::from).min(MAX_THREADS);
-    let mut builder = WalkBuilder::new(top);
-    builder
-        .threads(threads)
-        .follow_links(false)
-        .hidden(!grep.hidden)
-        .ignore(ignoring)
-        .git_ignore(ignoring)
-        .git_global(ignoring)
-        .git_exclude(ignoring)
-        .parents(ignoring)
-        .require_git(true);
-    // Our own filter and not the walker's override: that would also search what ignore files leave out.
-    builder.filter_entry(move |entry| wanted(entry, &filter));
+fn walker(top: &RootedPath, grep: &GrepOptions, filter: Override) -> ignore::WalkParallel {
+    let ignore_files = (!grep.no_ignore).then(|| IgnoreFiles::new(top));
+    let mut builder = WalkBuilder::new(top.as_path());
+    builder.threads(threads()).follow_links(false).standard_filters(false).hidden(!grep.hidden);
+    // Not the walker's override, which would also search files that ignore files leave out.
+    builder.filter_entry(move |entry| {
+        let is_dir = entry.file_type().is_some_and(|kind| kind.is_dir());
+        !filter.matched(entry.path(), is_dir).is_ignore()
+            && !ignore_files.as_ref().is_some_and(|files| files.ignores(entry.path(), is_dir))
+    });
     builder.build_parallel()
 }
 
-fn wanted(entry: &DirEntry, filter: &Override) -> bool {
-    let is_dir = entry.file_type().is_some_and(|kind| kind.is_dir());
-    if filter.matched(entry.path(), is_dir).is_ignore() {
-        return false;
-    }
-    !is_dir || !ignore_file_hangs(entry.path())
+/// The number of threads of one search.
+fn threads() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from).min(MAX_THREADS)
 }
 
-/// The walker opens ignore files as they come; a FIFO of that name would hold it for ever.
-fn ignore_file_hangs(directory: &Path) -> bool {
-    [".gitignore", ".ignore", ".git/info/exclude"].iter().any(|name| {
-        rustix::fs::stat(directory.join(name))
-            .is_ok_and(|stat| FileKind::from(FileType::from_raw_mode(stat.st_mode)) == FileKind::Other)
-    })
+/// A file whose reads fail when the search should stop, however large the file is.
+struct BoundedReader<'a> {
+    file: std::fs::File,
+    scan: &'a ScanBudget,
+}
+
+impl std::io::Read for BoundedReader<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+        self.scan.check("grep").map_err(std::io::Error::other)?;
+        self.file.read(buffer)
+    }
 }

@@ -30,6 +30,7 @@ mod grep_sink;
 mod guard;
 mod guard_tree;
 mod hash;
+mod ignore_files;
 mod list;
 pub mod patch;
 mod path;

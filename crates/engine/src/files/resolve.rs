@@ -8,7 +8,7 @@ mod walk;
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd as _, OwnedFd};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, ResolveFlags, Stat};
@@ -26,6 +26,8 @@ pub(super) const SAFE_FLAGS: OFlags = OFlags::NONBLOCK.union(OFlags::CLOEXEC).un
 pub(super) const DIRECTORY: OFlags = OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
 /// A directory to list.
 pub(super) const LISTING: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
+/// The number by which the proc file system identifies itself.
+const PROC_SUPER_MAGIC: rustix::fs::FsWord = 0x9fa0;
 /// Attempts with `openat2` while other processes rename; then the path is walked component by component.
 const TRIES: usize = 4;
 
@@ -101,8 +103,13 @@ impl RootedPath {
         match place.stat(self.as_path())? {
             Some(stat) if FileType::from_raw_mode(stat.st_mode) == FileType::Symlink => {
                 match Walk::start(&self.roots, &self.location, self.as_path())?.into_name()? {
-                    Found::Name(place) => Ok(place),
-                    Found::Object(dir) => Ok(ResolvedName { dir, name: OsString::from(".") }),
+                    Found::Name(ResolvedName { dir, name }) => {
+                        Ok(ResolvedName { dir: refuse_process(dir, self.as_path())?, name })
+                    }
+                    Found::Object(dir) => Ok(ResolvedName {
+                        dir: refuse_process(dir, self.as_path())?,
+                        name: OsString::from("."),
+                    }),
                 }
             }
             _ => Ok(place),
@@ -136,6 +143,7 @@ impl RootedPath {
         let resolve = ResolveFlags::CACHED | beneath(root_path);
         match rustix::fs::openat2(&root, or_dot(&self.location.below), flags, Mode::empty(), resolve) {
             Err(Errno::AGAIN | Errno::XDEV | Errno::NOSYS | Errno::PERM | Errno::INVAL) => None,
+            Ok(object) if is_of_process(&object).unwrap_or(true) => None,
             decided => Some(decided),
         }
     }
@@ -157,8 +165,36 @@ impl ResolvedName {
     }
 }
 
-/// Opens a path below a root.
+/// Opens a path below a root. Process directories of procfs are refused: they contain the daemon's own memory,
+/// environment and descriptors.
 fn open(roots: &Roots, location: &RootLocation, flags: OFlags, asked: &Path) -> Result<OwnedFd, Error> {
+    refuse_process(open_any(roots, location, flags, asked)?, asked)
+}
+
+fn refuse_process(opened: OwnedFd, asked: &Path) -> Result<OwnedFd, Error> {
+    match is_of_process(&opened).map_err(refused("open", asked))? {
+        true => Err(Error::Guarded {
+            path: asked.to_owned(),
+            access: Access::Read,
+            rule: "procfs".to_owned(),
+            reason: "the directories of processes in procfs are not served".to_owned(),
+        }),
+        false => Ok(opened),
+    }
+}
+
+/// Whether a descriptor is in the directory of a process on procfs, or is that directory.
+pub(super) fn is_of_process(object: &OwnedFd) -> Result<bool, Errno> {
+    if rustix::fs::fstatfs(object)?.f_type != PROC_SUPER_MAGIC {
+        return Ok(false);
+    }
+    let link = format!("/proc/self/fd/{}", object.as_raw_fd());
+    let real = rustix::fs::readlink(link, Vec::new())?;
+    let is_process = |name: &[u8]| name.iter().all(u8::is_ascii_digit) && !name.is_empty();
+    Ok(real.to_bytes().split(|byte| *byte == b'/').any(is_process))
+}
+
+fn open_any(roots: &Roots, location: &RootLocation, flags: OFlags, asked: &Path) -> Result<OwnedFd, Error> {
     if roots.strategy() == ResolveStrategy::Kernel {
         let root = open_root(roots, location.root, asked)?;
         if let Some(decided) = open_beneath(&root, &location.below, flags, beneath(roots.root(location.root)))

@@ -6,7 +6,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, RawDir};
 use rustix::io::Errno;
 
-use super::resolve::LISTING;
+use super::resolve::{LISTING, is_of_process};
 use super::stat::FileKind;
 
 /// Directories open at once on the way down; what lies deeper is not walked.
@@ -89,7 +89,8 @@ impl DirReader {
 
 /// Opens a directory by its name in another, for listing; a link is not followed.
 pub(super) fn open_child(dir: impl AsFd, name: &[u8]) -> Result<OwnedFd, Errno> {
-    rustix::fs::openat(dir, name, LISTING | OFlags::NOFOLLOW, Mode::empty())
+    let child = rustix::fs::openat(dir, name, LISTING | OFlags::NOFOLLOW, Mode::empty())?;
+    if is_of_process(&child)? { Err(Errno::ACCESS) } else { Ok(child) }
 }
 
 /// The kind of a name where the file system does not tell it with the name.

@@ -62,10 +62,18 @@ impl Confinement {
         self.layers.iter().fold(ResourceLimits::default(), |lowest, layer| lowest.lower(layer.limits))
     }
 
-    /// Whether every profile allows the access. The caller resolves links in the absolute path.
+    /// Whether every profile allows a command the access. The caller resolves links in the absolute path.
     pub fn permits(&self, path: &Path, access: Access) -> bool {
         let path = clean(path);
-        self.layers.iter().all(|layer| layer_permits(layer, &path, access))
+        let is_own_memory = path.starts_with(SHARED_MEMORY);
+        self.layers.iter().all(|layer| layer_permits(layer, &path, access, is_own_memory))
+    }
+
+    /// Whether every profile allows a file method the access. Unlike commands, which have a private `/dev/shm`, file
+    /// methods work on the one of the machine.
+    pub fn permits_file_method(&self, path: &Path, access: Access) -> bool {
+        let path = clean(path);
+        self.layers.iter().all(|layer| layer_permits(layer, &path, access, false))
     }
 
     /// Whether a profile restricts the network.
@@ -79,7 +87,7 @@ impl Confinement {
     }
 }
 
-fn layer_permits(layer: &Profile, path: &Path, access: Access) -> bool {
+fn layer_permits(layer: &Profile, path: &Path, access: Access, is_own_memory: bool) -> bool {
     let is_in = |paths: &[PathBuf]| paths.iter().any(|allowed| path.starts_with(clean(allowed)));
     if is_in(&layer.hide) {
         return false;
@@ -90,7 +98,7 @@ fn layer_permits(layer: &Profile, path: &Path, access: Access) -> bool {
             |allowed: &Path| path.starts_with(allowed) && !(is_kernel_path && allowed == Path::new("/"));
         layer.write.iter().any(|allowed| allows(&clean(allowed)))
     };
-    let is_device = DEVICES.iter().chain([&SHARED_MEMORY]).any(|device| path.starts_with(device));
+    let is_device = is_own_memory || DEVICES.iter().any(|device| path.starts_with(device));
     match access {
         Access::Write => is_device || (is_writable() && !is_in(&layer.protect)),
         Access::Read => match &layer.read {

@@ -12,7 +12,7 @@ use std::path::{Component, Path, PathBuf};
 use rustix::fs::{FileType, Mode, OFlags};
 use rustix::io::Errno;
 
-use super::{ResolvedName, open_root};
+use super::{PROC_SUPER_MAGIC, ResolvedName, open_root};
 use crate::Error;
 use crate::files::path::{RootLocation, Roots, clean};
 use crate::files::refused;
@@ -20,8 +20,6 @@ use crate::files::refused;
 /// Links and restarts that one path may take, as in the kernel.
 const MOST_LINKS: usize = 40;
 const LOOK: OFlags = OFlags::PATH.union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
-/// The number by which the proc file system identifies itself.
-const PROC_SUPER_MAGIC: i64 = 0x9fa0;
 
 /// What a walk ends at.
 pub(super) enum Found {
@@ -182,6 +180,6 @@ impl<'a> Walk<'a> {
 fn is_magic(link: &OwnedFd, target: &Path) -> bool {
     let odd = target.is_absolute() || OsStr::as_bytes(target.as_os_str()).contains(&b':');
     #[expect(clippy::unnecessary_cast, reason = "the type of f_type differs between architectures")]
-    let in_proc = || rustix::fs::fstatfs(link).is_ok_and(|fs| fs.f_type as i64 == PROC_SUPER_MAGIC);
+    let in_proc = || rustix::fs::fstatfs(link).is_ok_and(|fs| fs.f_type == PROC_SUPER_MAGIC);
     odd && in_proc()
 }
