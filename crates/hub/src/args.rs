@@ -140,10 +140,10 @@ pub struct UnsupportedArgs {
 const MAX_NAME: usize = 64;
 
 fn name(text: &str) -> Result<String, String> {
-    let is_plain = |c: char| c.is_alphanumeric() || matches!(c, '-' | '_' | '.' | '@');
-    match !text.is_empty() && text.chars().count() <= MAX_NAME && text.chars().all(is_plain) {
+    let is_plain = text.len() <= MAX_NAME && text.chars().all(crate::is_name_character);
+    match is_plain && !matches!(text, "" | "." | "..") {
         true => Ok(text.to_owned()),
-        false => Err(format!("expected 1 to {MAX_NAME} letters, digits or any of - _ . @")),
+        false => Err(format!("expected 1 to {MAX_NAME} letters and digits of ASCII or any of - _ . : @")),
     }
 }
 
@@ -157,7 +157,7 @@ mod tests {
     fn the_arguments_are_consistent() {
         Args::command().debug_assert();
         assert!(name("build-1.a_b@c").is_ok());
-        for wrong in ["", "a b", "a\n", "../x", &"x".repeat(MAX_NAME + 1)] {
+        for wrong in ["", "a b", "a\n", "../x", ".", "..", "а", "a\u{200b}", &"x".repeat(MAX_NAME + 1)] {
             assert!(name(wrong).is_err(), "{wrong:?}");
         }
     }

@@ -12,3 +12,8 @@ pub mod serve;
 pub mod store;
 
 pub use link::listen::TlsError;
+
+/// Whether a character may be part of the name of a token or an executor: only ASCII, so that no two names look alike.
+pub(crate) fn is_name_character(c: char) -> bool {
+    c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.' | ':' | '@')
+}

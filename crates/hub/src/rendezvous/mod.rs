@@ -28,7 +28,7 @@ use ticket::Tickets;
 /// The limit on the length of an executor's id, in bytes.
 const MAX_ID_BYTES: usize = 128;
 
-/// The id of an executor: not blank, of bounded length, without control characters.
+/// The id of an executor: not blank, of bounded length, of characters that look different from each other.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct ExecutorId(Arc<str>);
 
@@ -38,7 +38,10 @@ impl ExecutorId {
         match text.trim() {
             "" => invalid("is blank"),
             id if id.len() > MAX_ID_BYTES => invalid(&format!("is longer than {MAX_ID_BYTES} bytes")),
-            id if id.chars().any(char::is_control) => invalid("contains control characters"),
+            "." | ".." => invalid("is the name of a directory"),
+            id if !id.chars().all(crate::is_name_character) => {
+                invalid("may contain only letters and digits of ASCII and any of - _ . : @")
+            }
             id => Ok(ExecutorId(id.into())),
         }
     }
