@@ -36,7 +36,7 @@ const MATRIX: &[(&str, &str, bool, bool)] = &[
     ("chmod outside", "chmod 777 $OUTSIDE/secret.txt", false, false),
     ("mkdir outside", "mkdir $OUTSIDE/folder", false, false),
     ("read outside", "cat $OUTSIDE/secret.txt > /dev/null", true, true),
-    ("read the state folder", "cat $DIR/home/state/rexd/note", false, false),
+    ("read the state directory", "cat $DIR/home/state/rexd/note", false, false),
     ("change the hooks", "echo x > $ROOT/.git/hooks/pre-commit", false, false),
     ("move .git away", "mv $ROOT/.git $ROOT/gone", false, false),
     ("change the config", "echo x >> $DIR/config.toml", false, false),
