@@ -9,7 +9,7 @@
 //!
 //! Released peers neither acknowledge nor retransmit nor segment. This implementation recognises itself by what they never
 //! send: a heartbeat at the beginning of a stream, explicit acknowledgements, numbers in `ack` and `ack_bits`.
-//! `docs/faces/codex-relay.md` describes the protocol.
+//! `docs/faces/exec-server-relay.md` describes the protocol.
 
 mod inbound;
 mod outbound;
