@@ -124,9 +124,9 @@ async fn what_a_server_says_right_behind_its_answer_is_not_lost() {
 }
 
 #[tokio::test]
-async fn a_refused_handshake_says_what_the_server_said() {
+async fn a_rejected_handshake_contains_the_response_body() {
     let (address, _serving) = server(vec![answer("403 Forbidden", "", "no ticket")]).await;
     let refused = dial::websocket(&format!("ws://{address}/"), &HeaderMap::new(), &Tls::default()).await;
-    let Err(DialError::Refused { status, said }) = refused else { panic!("{refused:?}") };
-    assert_eq!((status, said.as_str()), (StatusCode::FORBIDDEN, "no ticket"));
+    let Err(DialError::Refused { status, body }) = refused else { panic!("{refused:?}") };
+    assert_eq!((status, body.as_str()), (StatusCode::FORBIDDEN, "no ticket"));
 }

@@ -90,7 +90,7 @@ async fn a_batch_is_answered_in_one_line_in_the_order_of_its_calls() {
     send(&client, &line).await;
     let (first, quiet, second) =
         (requests.next().await.unwrap(), requests.next().await.unwrap(), requests.next().await.unwrap());
-    assert!(first.reply.is_wanted() && !quiet.reply.is_wanted());
+    assert!(first.reply.is_expected() && !quiet.reply.is_expected());
     second.reply.ok("late first").await;
     quiet.reply.ok("nobody hears this").await;
     first.reply.error(RpcError::cancelled()).await;

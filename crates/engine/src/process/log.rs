@@ -18,7 +18,7 @@ use tokio::sync::{Notify, watch};
 
 use super::flow::Capacity;
 use super::spec::{ExitStatus, ProcessSummary, Stream};
-use super::spill::{Spill, Spilled};
+use super::spill::{Spill, SpilledChunk};
 use super::text::cut_at_character;
 
 /// A position in a log: the number of bytes before it.
@@ -68,7 +68,7 @@ pub(super) enum Found {
         next: Cursor,
     },
     /// Output on disk; load it off the event loop.
-    Spilled(Spilled),
+    Spilled(SpilledChunk),
     /// Output before `next` is gone.
     Lost {
         /// How much.

@@ -17,7 +17,7 @@ use tokio_util::sync::CancellationToken;
 use super::drain::Drain;
 use super::flow::Flow;
 use super::launch::{Launcher, RunningChild};
-use super::limits::Counted;
+use super::limits::LimitEvents;
 use super::log::OutputLog;
 use super::spec::{ExitCause, ExitStatus, ProcessSpec, ProcessSummary, Stdin, Stream, TerminalSize};
 use super::stdin::{InputRequest, StdinQueue};
@@ -400,10 +400,10 @@ impl Supervisor {
     }
 
     /// The counters that the kernel keeps for its limits.
-    fn counted(&self) -> Counted {
-        let Some(held) = &self.live.held else { return Counted::default() };
+    fn counted(&self) -> LimitEvents {
+        let Some(held) = &self.live.held else { return LimitEvents::default() };
         let cgroup = self.live.tree.cgroup.as_ref();
-        held.counted() + cgroup.map_or_else(Counted::default, |lease| lease.counted())
+        held.counted() + cgroup.map_or_else(LimitEvents::default, |lease| lease.counted())
     }
 
     /// Supervises background jobs after the end: their output is read and discarded, since closing the pipe would kill them.

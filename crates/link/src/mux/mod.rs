@@ -70,7 +70,7 @@ pub struct Times {
     /// The wait before an unacknowledged frame is sent again; it doubles each time.
     pub retry_after: Duration,
     /// The limit on that wait.
-    pub retry_most: Duration,
+    pub max_retry_wait: Duration,
     /// How often a frame is sent before the stream is reset.
     pub tries: u32,
     /// A peer that sends data for this long without an acknowledgement is presumed to support none.
@@ -123,7 +123,7 @@ impl Default for Times {
         Times {
             ack_after: Duration::from_millis(20),
             retry_after: Duration::from_millis(500),
-            retry_most: Duration::from_secs(8),
+            max_retry_wait: Duration::from_secs(8),
             tries: 12,
             presume_after: Duration::from_millis(250),
             recognise_within: Duration::from_secs(5),
