@@ -283,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stalled_connection_says_nothing_and_a_reset_one_says_so() {
+    fn a_stalled_connection_is_silent_and_a_reset_one_reports_an_error() {
         let (_directory, proxy, mut client) = echo();
         client.write_all(b"x").unwrap();
         client.read_exact(&mut [0]).unwrap();

@@ -234,7 +234,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn nobody_else_may_read_the_store() {
+    async fn other_users_cannot_read_the_store() {
         let directory = tempfile::tempdir().unwrap();
         let inside = directory.path().join("made");
         let store = Sqlite::open(&inside).await.unwrap();
