@@ -46,7 +46,7 @@ pub(crate) fn run(world: &World) -> Result<Findings> {
     table(&mut findings, "commands per second", &names, &samples, |rate| format!("{rate:.0}/s"));
     for entry in entries.iter().filter(|entry| entry.wrong > 0) {
         findings.note(format!(
-            "{}: {} commands came back without exit code 0.",
+            "{}: {} commands did not exit with code 0.",
             entry.peer.name(),
             entry.wrong
         ));
