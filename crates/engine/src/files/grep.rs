@@ -1,7 +1,7 @@
-//! Searching file contents with ripgrep's libraries: parallel, bounded, and only inside the roots.
+//! Searches file contents with ripgrep's libraries: parallel, bounded, and only inside the roots.
 //!
-//! The walker lists directories by path, which decides only what is looked at; every file is opened
-//! beneath the searched directory's descriptor without following links, so nothing outside is read.
+//! The walker lists directories by path, which only selects the files to search. Every file is opened relative to the
+//! descriptor of the searched directory, without following symlinks, so that nothing outside is read.
 
 use std::os::fd::OwnedFd;
 use std::path::Path;
@@ -23,50 +23,50 @@ use super::scan::ScanBudget;
 use super::stat::FileKind;
 use crate::Error;
 
-/// Threads of one search; more would only take them from others.
+/// Threads of one search.
 const MAX_THREADS: usize = 8;
 
-/// How upper and lower case compare.
+/// Case sensitivity.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Case {
-    /// Insensitive unless the pattern has a capital letter.
+    /// Insensitive unless the pattern contains an upper-case letter.
     #[default]
     Smart,
-    /// As written.
+    /// Sensitive.
     Sensitive,
-    /// Capitals and small letters are the same.
+    /// Insensitive.
     Insensitive,
 }
 
-/// What to search for.
+/// The options of a search.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GrepOptions {
     /// A regular expression, or plain text if `literal`.
     pub pattern: String,
     /// Whether the pattern is plain text.
     pub literal: bool,
-    /// How letters compare.
+    /// Case sensitivity.
     pub case: Case,
-    /// Globs of which a file must match one, if there are any; as in a `.gitignore`.
+    /// Globs of which a file must match one, if there are any, with the syntax of `.gitignore`.
     pub include: Vec<String>,
-    /// Globs of files and directories to leave out.
+    /// Globs of files and directories to exclude.
     pub exclude: Vec<String>,
-    /// Lines to give before each match.
+    /// The number of lines before each match.
     pub before: usize,
-    /// Lines to give behind each match.
+    /// The number of lines after each match.
     pub after: usize,
     /// Whether names with a leading dot are searched too.
     pub hidden: bool,
-    /// Whether ignore files are disregarded.
+    /// Whether to disregard ignore files.
     pub no_ignore: bool,
     /// Limit on the number of matches.
     pub max_matches: usize,
-    /// Lines longer than this are given cut; the search sees all of them.
+    /// Longer lines are returned truncated, but searched completely.
     pub max_line_bytes: usize,
 }
 
 impl GrepOptions {
-    /// A search with nothing special about it.
+    /// A search with the default options.
     pub fn new(pattern: impl Into<String>) -> Self {
         Self {
             pattern: pattern.into(),
@@ -84,12 +84,12 @@ impl GrepOptions {
     }
 }
 
-/// What a search found.
+/// The result of a search.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct GrepResult {
     /// The matches by path and line; empty when they were streamed.
     pub matches: Vec<Match>,
-    /// Whether there is more than was given.
+    /// Whether there are more matches.
     pub truncated: bool,
 }
 
@@ -104,8 +104,8 @@ pub fn grep_sorted(path: &RootedPath, grep: &GrepOptions, scan: &ScanBudget) -> 
     Ok(grepped)
 }
 
-/// Searches a file or directory and hands matches to `deliver` as they come, a few at a time: in order
-/// within a file, files in no order, from several threads. Binary files are left out as ripgrep does.
+/// Searches a file or directory and calls `deliver` with a few matches at a time: in order within a file, in any order
+/// of files, from several threads. Binary files are skipped as ripgrep does.
 pub fn grep(
     path: &RootedPath,
     grep: &GrepOptions,
@@ -135,7 +135,7 @@ pub fn grep(
     Ok(GrepResult { matches: Vec::new(), truncated })
 }
 
-/// Searches all files below a directory; returns whether matches were left out.
+/// Searches all files below a directory; returns whether matches were omitted.
 fn search_tree(
     path: &RootedPath,
     top: OwnedFd,
@@ -152,7 +152,7 @@ fn search_tree(
             if shared.scan.check("grep").is_err() || truncated.load(Ordering::Relaxed) {
                 return WalkState::Quit;
             }
-            // What cannot be read is left out.
+            // Unreadable entries are skipped.
             let Ok(entry) = entry else { return WalkState::Continue };
             if entry.file_type().is_some_and(|kind| kind.is_file())
                 && let Some(file) = opener.open(entry.path())
@@ -167,14 +167,14 @@ fn search_tree(
     Ok(truncated.into_inner())
 }
 
-/// Opens the files of a tree beneath the searched directory.
+/// Opens the files of a tree relative to the searched directory.
 struct Opener<'a> {
     path: &'a RootedPath,
     top: OwnedFd,
 }
 
 impl Opener<'_> {
-    /// A regular file, or nothing if it is none any more or cannot be read.
+    /// A regular file; `None` if it is not one any more or cannot be read.
     fn open(&self, path: &Path) -> Option<std::fs::File> {
         let below = path.strip_prefix(self.path.as_path()).ok()?;
         if self.path.roots().strategy() == ResolveStrategy::Kernel {
@@ -192,8 +192,7 @@ impl Opener<'_> {
     }
 }
 
-/// Searches one file; says whether the bound on matches was passed. A file that fails midway gives what
-/// it gave.
+/// Searches one file; returns whether the limit on matches was exceeded. If reading fails, the matches so far are kept.
 fn search_file(searcher: &mut Searcher, shared: &Shared<'_>, path: &Path, file: std::fs::File) -> bool {
     let mut sink = FileSink::new(shared, path);
     if let Err(error) = searcher.search_file(shared.matcher, &file, &mut sink) {
@@ -238,7 +237,7 @@ fn filter(top: &Path, grep: &GrepOptions) -> Result<Override, Error> {
 }
 
 fn walker(top: &Path, grep: &GrepOptions, filter: Override) -> ignore::WalkParallel {
-    // The walker reads the ignore files of the top and of all above it before it asks our filter.
+    // The walker reads ignore files of the directory and of its parents before it calls the filter.
     let ignoring = !grep.no_ignore && !top.ancestors().any(ignore_file_hangs);
     let threads = std::thread::available_parallelism().map_or(1, usize::from).min(MAX_THREADS);
     let mut builder = WalkBuilder::new(top);
@@ -252,7 +251,7 @@ fn walker(top: &Path, grep: &GrepOptions, filter: Override) -> ignore::WalkParal
         .git_exclude(ignoring)
         .parents(ignoring)
         .require_git(true);
-    // Our own filter and not the walker's override: that would also search what ignore files leave out.
+    // A filter and not an override of the walker, which would also search ignored files.
     builder.filter_entry(move |entry| wanted(entry, &filter));
     builder.build_parallel()
 }
@@ -265,7 +264,7 @@ fn wanted(entry: &DirEntry, filter: &Override) -> bool {
     !is_dir || !ignore_file_hangs(entry.path())
 }
 
-/// The walker opens ignore files as they come; a FIFO of that name would hold it for ever.
+/// The walker opens ignore files without checks; a FIFO with such a name would block it.
 fn ignore_file_hangs(directory: &Path) -> bool {
     [".gitignore", ".ignore", ".git/info/exclude"].iter().any(|name| {
         rustix::fs::stat(directory.join(name))

@@ -102,7 +102,7 @@ pub(super) struct Supervisor {
     denial_detector: Option<DenialDetector>,
 }
 
-/// Starts the child and supervises it. Returns when its tree is gone, or when the session stopped and the remaining
+/// Starts the child and supervises it. Returns when its tree has ended, or when the session stopped and the remaining
 /// members cannot be killed.
 pub(super) async fn supervise(assignment: Assignment) {
     let Assignment {
