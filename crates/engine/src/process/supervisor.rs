@@ -294,8 +294,8 @@ impl Supervisor {
         }
     }
 
-    /// Appends the exit to the log once all that was in the pipes when the leader exited has been read. Reading goes
-    /// on at the pace of the primary reader, so this may be long after the exit.
+    /// Appends the exit to the log after the output that was in the pipes when the leader exited. Output is read at the
+    /// speed of the primary reader, so this may be long after the exit.
     fn log_exit_if_drained(&mut self) {
         let Some((status, _)) = self.exit.filter(|_| !self.is_exit_logged) else { return };
         if !self.drain.as_ref().is_some_and(|drain| drain.owes_nothing(&self.live.outputs)) {
@@ -306,7 +306,7 @@ impl Supervisor {
         self.log.append_exit(status, self.denial(status).is_some());
     }
 
-    /// Records the beginnings of characters that were held back.
+    /// Records incomplete characters that were held back.
     fn record_rests(&mut self) {
         for index in 0..self.live.outputs.len() {
             let (stream, rest) = (self.live.outputs[index].stream, self.live.outputs[index].rest());

@@ -1,4 +1,4 @@
-//! Multiplexing: several streams over one link of relay frames, each of them a link of its own.
+//! Multiplexing: several streams over one link of relay frames. Each stream is a separate link.
 //!
 //! | file | contents |
 //! |---|---|
@@ -7,8 +7,9 @@
 //! | `streams.rs` | all streams of one link, without I/O |
 //! | `run.rs` | the same, driven by a [`Link`](crate::Link) |
 //!
-//! Released peers neither acknowledge nor retransmit nor segment. This implementation recognises itself by what they never
-//! send: a heartbeat at the beginning of a stream, explicit acknowledgements, numbers in `ack` and `ack_bits`.
+//! Released peers do not acknowledge, retransmit or segment. Two ends of this implementation detect each other by frames that
+//! released peers never send: a heartbeat at the start of a stream, explicit acknowledgements, and a non-zero `ack` or
+//! `ack_bits`.
 //! `docs/faces/exec-server-relay.md` describes the protocol.
 
 mod inbound;
