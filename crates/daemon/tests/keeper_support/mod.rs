@@ -17,7 +17,7 @@ use engine::{Engine, RootedPath, Roots, Session};
 /// How long anything may take before a test gives up.
 pub const PATIENCE: Duration = Duration::from_secs(30);
 
-/// A state directory. Dropping it removes it and ends its keepers.
+/// A state folder that goes, with all keepers in it, when this does.
 #[derive(Debug)]
 pub struct House {
     directory: tempfile::TempDir,

@@ -324,11 +324,11 @@ pub(super) fn for_each_stale(parent: &Path, clean: impl Fn(&Path)) {
     }
 }
 
-/// The directory of this process's cgroup in the v2 hierarchy, which may be mounted beside v1 hierarchies.
+/// The folder of the cgroup v2 hierarchy this process is in. It may be mounted beside a v1 hierarchy.
 pub(super) fn own_cgroup_dir() -> io::Result<PathBuf> {
-    let text = read_proc_file("/proc/self/cgroup")?;
+    let text = read_at_once("/proc/self/cgroup")?;
     let own = text.lines().find_map(|line| line.strip_prefix("0::")).ok_or(io::ErrorKind::NotFound)?;
-    let mounts = read_proc_file("/proc/self/mountinfo")?;
+    let mounts = read_at_once("/proc/self/mountinfo")?;
     let (root, mount) = mounts.lines().find_map(cgroup2_mount).ok_or(io::ErrorKind::NotFound)?;
     // In a container the mount may show only a part of the hierarchy.
     let relative = Path::new(own).strip_prefix(&root).map_err(|_outside| io::ErrorKind::NotFound)?;
@@ -336,7 +336,7 @@ pub(super) fn own_cgroup_dir() -> io::Result<PathBuf> {
 }
 
 /// Reads a file of `/proc`, which has no length, with a large buffer instead of many small reads.
-fn read_proc_file(path: &str) -> io::Result<String> {
+fn read_at_once(path: &str) -> io::Result<String> {
     let mut text = String::with_capacity(READ_CAPACITY);
     fs::File::open(path)?.read_to_string(&mut text)?;
     Ok(text)
