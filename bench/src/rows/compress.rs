@@ -54,8 +54,8 @@ pub(crate) fn run(world: &World) -> Result<Findings> {
     let mut findings = Findings::new("A link of 10 MB/s, with and without compression");
     table(&mut findings, "text over WebSocket", &names, &samples, rate);
     findings.note(
-        "The text is this program's own sources, 32 MiB of them; a proxy in front of the daemon lets 10 MB/s through. \
-         Every message is packed by itself. Every byte was compared.",
+        "The text is this program's own sources, 32 MiB of them; a proxy in front of the daemon limits the rate to 10 MB/s. \
+         Every message is compressed separately. Every byte was compared.",
     );
     let plain = ("rexd utf8", median(&names, &samples, "rexd utf8")?);
     let ours = median(&names, &samples, "rexd utf8 zstd")?;

@@ -56,8 +56,8 @@ pub(crate) fn run(world: &World) -> Result<Findings> {
     let line = |(stage, rss): (&str, f64)| vec![stage.to_owned(), mib(rss), kib(each(rss))];
     findings.table(&["stage", "RSS of the daemon", "each"], stages.map(line).to_vec());
     findings.note(
-        "RSS is the daemon's own memory; what the kernel holds for sockets is not in it. Pages that were freed stay \
-         with the daemon for a while, so the last line is no leak by itself.",
+        "RSS is the daemon's own memory, without the socket buffers of the kernel. Freed pages are returned with a delay, so \
+         the last line is not necessarily a leak.",
     );
     findings.targets.push(limit("an idle WebSocket", each(connected), MOST, kib));
     findings.targets.push(limit("an idle WebSocket with a session", each(opened), MOST, kib));

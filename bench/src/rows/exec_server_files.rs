@@ -54,7 +54,7 @@ pub(crate) fn run(world: &World) -> Result<Findings> {
         }
     }
     findings.note(
-        "Floor and rexd write a temporary file and rename it; Codex overwrites in place. Nobody syncs.",
+        "Floor and rexd write a temporary file and rename it; Codex overwrites in place. None of them syncs.",
     );
     Ok(findings)
 }

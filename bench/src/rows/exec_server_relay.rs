@@ -52,7 +52,7 @@ pub(crate) fn run(world: &World) -> Result<Findings> {
     table(&mut findings, "4 MiB from each of 100 `cat`", &names, &samples, rate);
     targets(&mut findings, &ways, &samples);
     findings.note(
-        "Both ways use the client of this workspace, on one thread, and 100 processes at a time. Directly they share \
+        "Both rows use the client of this workspace on one thread, with 100 concurrent processes. Directly they share \
          one WebSocket; through the relay each has a WebSocket and a stream of its own to `rexhub`, and all streams share \
          the executor's one WebSocket, so that every byte passes one more program. Every byte was compared with the \
          known text.",

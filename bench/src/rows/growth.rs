@@ -55,8 +55,8 @@ pub(crate) fn run(world: &World) -> Result<Findings> {
     ];
     findings.table(&head, lines);
     findings.note(format!(
-        "A fresh server for each count; the median of {PROBES} starts on top of it, in one round, so noise is not \
-         averaged out here. Memory is what the server grew since it was idle, divided by count and starts together."
+        "A new server for each count, and the median of {PROBES} further starts in one round, so noise is not averaged. \
+         Memory is the growth since the server was idle, divided by count and starts together."
     ));
     flat(&mut findings, "start of a process", &processes);
     flat(&mut findings, "opening of a session", &sessions);

@@ -52,7 +52,7 @@ pub(crate) fn run(world: &World) -> Result<Findings> {
     }
     findings.note(
         "One daemon serves the unix socket, WebSocket and HTTP. Over HTTP a client posts `exec.start`, and then posts \
-         `exec.wait` on the same connection or hears `exec.exit` on a stream of events that stays open.",
+         `exec.wait` on the same connection or receives `exec.exit` on an open event stream.",
     );
     Ok(findings)
 }

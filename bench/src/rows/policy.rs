@@ -42,8 +42,8 @@ pub(crate) fn run(world: &World) -> Result<Findings> {
     let mut findings = Findings::new("Policy decision, 1,000 rules");
     table(&mut findings, "policy decision", &names, &samples, short_time);
     findings.note(
-        "Rules name programs and paths in equal parts and deny; none of them matches, so that every one that could is \
-         looked at; in the last line none of them names a program, so that no index helps. A policy is shared without a lock, so the number of sessions does not enter.",
+        "One half of the rules denies programs, the other half paths. None matches, so that every candidate is checked; in \
+         the last line no rule names a program, so that no index applies. Sessions share a policy without a lock, so their number has no effect.",
     );
     for (name, samples) in names.iter().zip(&samples).filter(|(name, _)| name.ends_with("1,000 rules")) {
         findings.targets.push(limit(&format!("policy decision, {name}"), samples.p50(), MOST, short_time));

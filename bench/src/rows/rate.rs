@@ -45,11 +45,7 @@ pub(crate) fn run(world: &World) -> Result<Findings> {
     let mut findings = Findings::new("Commands per second, 64 in flight");
     table(&mut findings, "commands per second", &names, &samples, |rate| format!("{rate:.0}/s"));
     for entry in entries.iter().filter(|entry| entry.wrong > 0) {
-        findings.note(format!(
-            "{}: {} commands came back without exit code 0.",
-            entry.peer.name(),
-            entry.wrong
-        ));
+        findings.note(format!("{}: {} commands did not exit with code 0.", entry.peer.name(), entry.wrong));
         ensure!(!entry.peer.name().starts_with("rexd"), "rexd: {} wrong exit codes", entry.wrong);
     }
     findings.note("The floor is one thread that spawns and waits; rexd may use more than one.");

@@ -50,7 +50,7 @@ pub(crate) fn run(world: &World) -> Result<Findings> {
             findings.targets.push(compare(&work, figure, best, Bound::AtMost(1.0), time));
         }
     }
-    findings.note("Held against the fastest of all peers in the same rounds.");
+    findings.note("Compared with the fastest of all peers in the same rounds.");
     Ok(findings)
 }
 

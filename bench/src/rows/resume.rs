@@ -61,14 +61,13 @@ pub(crate) fn run(world: &World) -> Result<Findings> {
     let lines = names.iter().zip(&turns).map(line).collect();
     findings.table(&["processor used, of one core", "daemon", "client"], lines);
     findings.note(
-        "The client is cut off before the process prints; rexd keeps 8 MiB of events in memory and the rest in a file, \
-         the keeper all of it in files. The clock runs from the request to the last byte; every byte was compared \
+        "The client is disconnected before the process prints; rexd keeps 8 MiB of events in memory and the rest in a file, \
+         the keeper all of it in files. The time is measured from the request to the last byte; every byte was compared \
          with the known text.",
     );
     findings.note(
-        "On loopback there is no slower link than the processor, so what limits is the work of the daemon; held \
-         against streaming, coming back costs nothing extra. A disk or a network slower than these figures limits \
-         instead.",
+        "On loopback the CPU time of the daemon is the limit, and resuming costs no more than streaming. With a disk or a \
+         network that is slower than these figures, that is the limit instead.",
     );
     targets(&mut findings, &names, &samples)?;
     Ok(findings)

@@ -113,8 +113,8 @@ pub(crate) fn run(world: &World) -> Result<Findings> {
         }
     }
     findings.note(
-        "rex compares hashes, scp compares nothing. rsync is told to keep modes and finds nothing at the other end. All write \
-         into the page cache.",
+        "rex compares hashes, scp compares nothing. rsync preserves modes and has an empty destination. All write \
+         to the page cache.",
     );
     Ok(findings)
 }

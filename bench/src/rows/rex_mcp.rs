@@ -50,7 +50,7 @@ pub(crate) fn run(world: &World) -> Result<Findings> {
     table(&mut findings, "true", &names, &samples, time);
     let above = median(&names, &samples, "rex mcp")? - median(&names, &samples, "rexd")?;
     findings.targets.push(limit("MCP bash of true, above rexd", above, MOST, time));
-    findings.note("Both run a shell that runs `true`; rex mcp starts a rexd of its own and keeps it.");
+    findings.note("Both run a shell that runs `true`; rex mcp starts its own rexd and keeps it.");
     Ok(findings)
 }
 

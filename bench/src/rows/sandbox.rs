@@ -43,7 +43,7 @@ pub(crate) fn run(world: &World) -> Result<Findings> {
     let theirs = ("codex stdio workspace-write", median(&names, &samples, "codex stdio workspace-write")?);
     findings.targets.push(compare("the same, compared with Codex", ours, theirs, Bound::AtMost(1.0), time));
     findings.note(
-        "Every profile is held by the kernel: Landlock, seccomp, no new privileges, a namespace made once.",
+        "The kernel enforces every profile: Landlock, seccomp, no-new-privileges, and a namespace that is created once.",
     );
     Ok(findings)
 }

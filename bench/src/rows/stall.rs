@@ -61,8 +61,8 @@ pub(crate) fn run(world: &World) -> Result<Findings> {
     ];
     findings.table(&head, vec![line(&rexd), line(&codex)]);
     findings.note(format!(
-        "The log is configured to {}. Whether the other command ran is seen from the file it makes, whether the kill \
-         worked from `/proc`; all of the 1 GiB was compared with the known text afterwards.",
+        "The log is configured to {}. The file that the other command creates shows whether it ran, and `/proc` whether the kill \
+         worked; all of the 1 GiB was compared with the known text afterwards.",
         mib(LOG_BYTES as f64)
     ));
     let growth = rexd.peak - rexd.before;

@@ -68,7 +68,7 @@ pub(crate) fn run(world: &World) -> Result<Findings> {
         findings.targets.push(compare(search.work, ours, ("rg", theirs), Bound::AtMost(search.most), time));
     }
     findings.note(
-        "ripgrep runs as a process of its own with its output in a pipe; the numbers found must agree.",
+        "ripgrep runs as a separate process with its output in a pipe; the numbers of matches must be equal.",
     );
     Ok(findings)
 }

@@ -132,7 +132,7 @@ pub(crate) struct InboxSender<M> {
 #[derive(Debug)]
 pub(crate) struct InboxClosed;
 
-/// What arrived in an inbox.
+/// An item of an inbox.
 #[derive(Debug)]
 pub(crate) enum InboxEvent<M> {
     /// A message from a handle.

@@ -20,7 +20,7 @@ pub enum Error {
     #[error("{}", .0.message)]
     Refused(Box<RpcError>),
     /// The connection was lost before the response arrived, and a second request could perform the operation twice.
-    #[error("connection lost during `{method}` ({disconnect}); it may or may not have been done")]
+    #[error("connection lost during `{method}` ({disconnect}); it may or may not have been executed")]
     Ambiguous {
         /// The method of the request.
         method: &'static str,

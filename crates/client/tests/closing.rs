@@ -1,5 +1,5 @@
 //! Closing ends soon, even if the server reads nothing or does not respond.
-#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on says so and ends")]
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a failed test panics")]
 
 mod scripted;
 

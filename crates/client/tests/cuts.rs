@@ -1,5 +1,5 @@
 //! Lost connections: the caller receives every byte once, a request is performed once, or an error reports the doubt.
-#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on says so and ends")]
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a failed test panics")]
 
 use std::time::Duration;
 

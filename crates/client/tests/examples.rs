@@ -1,5 +1,5 @@
 //! The examples work on this machine.
-#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on says so and ends")]
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a failed test panics")]
 
 use testkit::programs::program;
 use testkit::sandbox::Sandbox;

@@ -1,5 +1,5 @@
 //! Lost connections to an exec-server: output arrives once and in order, and a request is performed once.
-#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on says so and ends")]
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a failed test panics")]
 
 use client::exec_server::v1::ExecParams;
 use client::exec_server::{

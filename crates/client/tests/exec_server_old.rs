@@ -1,5 +1,5 @@
 //! Input whose response is lost, at a server that recognises writes by their id and at one that does not.
-#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on says so and ends")]
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a failed test panics")]
 
 use client::exec_server::v1::{WriteParams, WriteStatus};
 use client::exec_server::{ByteChunk, ExecServerClient, ExecServerError, RemoteExecServerConnectArgs};

@@ -1,5 +1,5 @@
 //! Notifications that belong to no process are received, or reported as missing.
-#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on says so and ends")]
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a failed test panics")]
 
 mod scripted;
 

@@ -1,5 +1,5 @@
 //! A machine that accepts the connection and does not answer: the error has a hint, and no process is left.
-#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on says so and ends")]
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a failed test panics")]
 
 use std::time::{Duration, Instant};
 

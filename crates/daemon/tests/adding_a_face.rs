@@ -1,6 +1,6 @@
-//! The example of docs/adding-a-face.md: the page shows this face, and the face keeps every promise that it makes.
+//! The example of docs/adding-a-face.md: the page shows this face, and the face has the described properties.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on says so and ends")]
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a failed test panics")]
 
 mod adding_a_face {
     pub(crate) mod face;

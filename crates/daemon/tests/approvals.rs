@@ -1,5 +1,5 @@
-//! What the policy asks about: approved, denied, answered twice, timed out, left alone, and never done more than once.
-#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on says so and ends")]
+//! Requests that need approval: approved, denied, answered twice, timed out, cancelled; each is executed at most once.
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a failed test panics")]
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -67,7 +67,7 @@ fn answer(session: &str, id: &Value, decision: &str) -> Value {
 
 /// ARCHITECTURE.md, invariant 42.
 #[test]
-fn an_approved_command_runs_once_and_everybody_sees_the_truth() {
+fn an_approved_command_runs_once_and_every_approver_sees_the_exact_command() {
     let sandbox = sandbox("");
     let served = ServedDaemon::start(REXD, &sandbox);
     for way in [CarrierKind::Unix, CarrierKind::WebSocket] {
@@ -104,7 +104,7 @@ fn an_approved_command_runs_once_and_everybody_sees_the_truth() {
 }
 
 #[test]
-fn a_denied_command_does_not_run_and_says_who_said_no() {
+fn a_denied_command_does_not_run_and_the_error_names_the_approver() {
     let sandbox = sandbox("");
     let mut client = Rexd::start(REXD, &sandbox);
     let session = client.open();
@@ -121,7 +121,7 @@ fn a_denied_command_does_not_run_and_says_who_said_no() {
 
 /// ARCHITECTURE.md, invariant 41.
 #[test]
-fn of_two_approvers_who_answer_at_once_one_is_told_that_it_was_late() {
+fn of_two_concurrent_answers_the_second_is_an_error() {
     let sandbox = sandbox("");
     let served = ServedDaemon::start(REXD, &sandbox);
     let (mut asks, mut one, mut two) = (
@@ -170,7 +170,7 @@ fn silence_is_a_no() {
 
 /// ARCHITECTURE.md, invariant 41.
 #[test]
-fn whoever_withdraws_or_leaves_has_nothing_done() {
+fn a_cancelled_or_disconnected_request_is_not_executed() {
     let sandbox = sandbox("");
     let served = ServedDaemon::start(REXD, &sandbox);
     let mut watcher = served.client(CarrierKind::Unix);
@@ -243,7 +243,7 @@ fn an_approver_that_leaves_is_replaced_by_the_next() {
 }
 
 #[test]
-fn clients_that_show_nobody_anything_hear_at_once_that_nobody_can_be_asked() {
+fn without_a_client_that_shows_approvals_the_request_fails_at_once() {
     let sandbox = sandbox("");
     let mut client = Rexd::start(REXD, &sandbox);
     for params in [json!({ "client_name": "opencode-rexd-target" }), json!({ "approvals": false })] {
@@ -290,7 +290,7 @@ fn a_write_is_shown_as_a_diff_and_done_only_if_it_still_is_that() {
     let ways = [
         ("fs.edit", json!({ "path": "door/note", "old_string": "2", "new_string": "3" })),
         ("fs.patch", json!({ "patch_text": patch })),
-        ("fs.mkdir", json!({ "path": "door/folder" })),
+        ("fs.mkdir", json!({ "path": "door/directory" })),
         ("fs.remove", json!({ "path": "door/note" })),
         ("fs.rename", json!({ "from": "door/note", "to": "free" })),
         ("fs.copy", json!({ "from": "guarded/note", "to": "guarded/copy" })),
@@ -310,7 +310,7 @@ fn a_write_is_shown_as_a_diff_and_done_only_if_it_still_is_that() {
 }
 
 #[test]
-fn an_answer_for_the_session_or_the_rule_is_not_asked_for_again() {
+fn an_approval_for_the_session_or_the_rule_is_not_requested_again() {
     let sandbox = sandbox("");
     let scoped = |scope: &str, count: usize| {
         let mut client = Rexd::start(REXD, &sandbox);
@@ -348,7 +348,7 @@ fn an_answer_for_the_session_or_the_rule_is_not_asked_for_again() {
 
 /// ARCHITECTURE.md, invariant 41.
 #[test]
-fn a_daemon_that_is_killed_while_somebody_is_asked_does_nothing_and_the_next_one_knows() {
+fn a_daemon_killed_during_an_approval_executes_nothing_and_the_next_one_reports_it() {
     let sandbox = sandbox("");
     let mut served = ServedDaemon::start(REXD, &sandbox);
     let mut client = served.client(CarrierKind::Unix);

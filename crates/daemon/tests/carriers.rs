@@ -1,7 +1,7 @@
-//! Every transcript of REXD v1 over every socket of `rexd serve`, from the files that stdio replays too.
-#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on says so and ends")]
+//! Replays every transcript of REXD v1 over every socket of `rexd serve`.
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a failed test panics")]
 
-mod audited;
+mod transcript_audit;
 
 use testkit::replay::ReplayTransport;
 use testkit::serve::{CarrierKind, ServedDaemon};
@@ -26,7 +26,10 @@ const ONE_AT_A_TIME: &str =
 
 fn every_transcript_holds_over(way: CarrierKind) {
     for (name, ..) in ELSEWHERE {
-        assert!(audited::transcripts().iter().any(|file| file.file_stem().unwrap() == *name), "no {name}");
+        assert!(
+            transcript_audit::transcripts().iter().any(|file| file.file_stem().unwrap() == *name),
+            "no {name}"
+        );
     }
     let is_elsewhere =
         |name: &str| ELSEWHERE.iter().any(|(known, ways, _why)| *known == name && ways.contains(&way));
@@ -35,7 +38,7 @@ fn every_transcript_holds_over(way: CarrierKind) {
         CarrierKind::Unix => format!("uid:{}", rustix::process::getuid().as_raw()),
         CarrierKind::WebSocket | CarrierKind::Http => "token:env".to_owned(),
     };
-    audited::every_transcript_holds(&caller, |name| !is_elsewhere(name), start);
+    transcript_audit::every_transcript_holds(&caller, |name| !is_elsewhere(name), start);
 }
 
 /// ARCHITECTURE.md, invariant 33.

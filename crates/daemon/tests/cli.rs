@@ -1,5 +1,5 @@
 //! The command line: versions, help, configuration checks, doctor, exit statuses.
-#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on says so and ends")]
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a failed test panics")]
 
 use serde_json::Value;
 use testkit::daemon::run;
@@ -82,7 +82,7 @@ fn a_bad_configuration_is_refused_with_its_place() {
 }
 
 #[test]
-fn a_daemon_with_a_bad_configuration_does_not_start_and_says_why_on_standard_error() {
+fn a_daemon_with_an_invalid_configuration_does_not_start_and_prints_the_error() {
     let sandbox = Sandbox::new();
     let file = sandbox.write("bad.toml", "[limits\n");
     let ran = run(&sandbox, REXD, &["--stdio", "--config", file.to_str().unwrap()]);

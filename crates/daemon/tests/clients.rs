@@ -1,5 +1,5 @@
-//! What real clients depend on: the probes that broke one of them once.
-#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on says so and ends")]
+//! Behaviour on which real clients depend: each test is a case that failed with one of them.
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a failed test panics")]
 
 use std::path::Path;
 
@@ -139,7 +139,7 @@ fn the_handshake_has_what_the_strictest_client_demands() {
 }
 
 #[test]
-fn roots_are_reported_as_they_were_asked_for_and_bind_no_tighter() {
+fn requested_roots_are_reported_and_do_not_restrict_access() {
     let sandbox = Sandbox::new();
     sandbox.write("root/deep/file.txt", "deep\n");
     sandbox.write("root/other.txt", "other\n");
@@ -200,7 +200,7 @@ fn a_root_that_does_not_exist_yet_is_echoed_and_becomes_usable() {
 }
 
 #[test]
-fn without_roots_nothing_is_served_and_the_answer_says_what_to_write() {
+fn without_roots_nothing_is_served_and_the_error_contains_the_setting() {
     let sandbox = Sandbox::with_config("[security]\nallowed_roots = []\n");
     let mut rexd = Rexd::start(REXD, &sandbox);
     let session = rexd.open();
@@ -271,10 +271,10 @@ fn ranged_reads_of_a_small_frame_client_add_up_to_the_file() {
 fn no_listing_and_no_glob_passes_the_frame_of_a_client_that_dies_at_one_mib() {
     let (sandbox, mut rexd, session) = with_small_frames("opencode-transit");
     // Few files with long names fill a line as well as many.
-    let folder = sandbox.root().join("d".repeat(200));
-    std::fs::create_dir(&folder).unwrap();
+    let directory = sandbox.root().join("d".repeat(200));
+    std::fs::create_dir(&directory).unwrap();
     for number in 0..LONG_NAMES {
-        std::fs::write(folder.join(format!("{}-{number:06}", "n".repeat(230))), "").unwrap();
+        std::fs::write(directory.join(format!("{}-{number:06}", "n".repeat(230))), "").unwrap();
     }
     for client in SMALL_FRAME_CLIENTS {
         let session = match client {
@@ -292,7 +292,7 @@ fn no_listing_and_no_glob_passes_the_frame_of_a_client_that_dies_at_one_mib() {
     }
     rexd.invariants.longest_line = None;
     let other = rexd.open_as("some other client");
-    let listed = rexd.call("fs.list", json!({ "session_id": other, "path": folder }));
+    let listed = rexd.call("fs.list", json!({ "session_id": other, "path": directory }));
     assert_eq!(listed["entries"].as_array().unwrap().len(), LONG_NAMES, "nobody else pays for it");
     assert_ne!(listed["truncated"], true);
 }
@@ -353,7 +353,7 @@ fn the_line_after_a_start_is_its_response_and_the_exit_is_near() {
 }
 
 #[test]
-fn a_terminal_says_nothing_before_its_client_is_ready() {
+fn terminal_output_is_delayed_until_its_client_is_ready() {
     for client in SLOW_TERMINAL_CLIENTS {
         let sandbox = Sandbox::new();
         let mut rexd = Rexd::start(REXD, &sandbox);

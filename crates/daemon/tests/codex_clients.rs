@@ -1,5 +1,5 @@
 //! Real Codex clients of two releases, with a scripted model, over a WebSocket and over standard streams.
-#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on says so and ends")]
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a failed test panics")]
 
 mod codex;
 
@@ -57,7 +57,7 @@ fn shut_in(sandbox: &str) -> (Place, testkit::model::Model) {
     prepare(&place);
     let serving = Serving::start(&place, Server::under_test(Release::V0_166));
     // Codex lets commands write below /tmp, and a checkout may lie there.
-    let elsewhere = tempfile::tempdir_in("/var/tmp").expect("a folder that is not below /tmp");
+    let elsewhere = tempfile::tempdir_in("/var/tmp").expect("a directory that is not below /tmp");
     let outside = elsewhere.path().join("written.txt");
     let script = vec![
         run("reads", "cat AGENTS.md", json!({})).until(ENDED),

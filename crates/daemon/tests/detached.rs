@@ -1,5 +1,5 @@
-//! Detached processes, seen from clients: they outlive every daemon, and the next one has all of them in hand.
-#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on says so and ends")]
+//! Detached processes through the protocol: they survive every daemon, and the next one can list, read and end them.
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a failed test panics")]
 
 use std::time::{Duration, Instant};
 
@@ -173,7 +173,7 @@ fn a_keeper_of_the_previous_version_is_listed_attached_and_killed() {
 }
 
 #[test]
-fn a_small_quota_drops_the_oldest_and_says_so_while_the_process_goes_on() {
+fn a_small_quota_drops_the_oldest_output_and_reports_it_while_the_process_continues() {
     let sandbox = Sandbox::with_config("[keepers]\nlog_bytes = 1048576\nquota_bytes = 4194304");
     let mut rexd = Rexd::start(REXD, &sandbox);
     let session = rexd.open();
@@ -201,7 +201,7 @@ fn a_small_quota_drops_the_oldest_and_says_so_while_the_process_goes_on() {
 
 /// ARCHITECTURE.md, invariant 24.
 #[test]
-fn the_end_of_a_detached_process_is_on_record_once_whoever_was_there() {
+fn the_end_of_a_detached_process_is_audited_once_with_or_without_sessions() {
     let sandbox = Sandbox::new();
     let mut first = Rexd::start(REXD, &sandbox);
     let session = first.open();

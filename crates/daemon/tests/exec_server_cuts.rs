@@ -1,5 +1,5 @@
-//! The current Codex client over a link that is cut again and again: it resumes, and nothing is lost.
-#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on says so and ends")]
+//! The current Codex client over a connection that is interrupted repeatedly: it resumes, and no output is lost.
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a failed test panics")]
 
 mod codex;
 

@@ -1,8 +1,8 @@
-//! The same requests to `rexd exec-server` and to the released servers: what differs stands in a table, with its reason.
+//! The same requests to `rexd exec-server` and to the released servers: every difference is listed with its reason.
 //!
 //! `spec/exec-server-v1/differences.toml` is that table. A difference that is not listed fails here, and so does one that is
 //! listed and does not occur.
-#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on says so and ends")]
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a failed test panics")]
 
 mod codex;
 
@@ -131,7 +131,7 @@ fn every_difference_is_listed_and_nothing_else() {
 }
 
 #[test]
-fn a_pattern_fits_what_it_says_and_nothing_else() {
+fn a_pattern_matches_only_its_text() {
     assert!(fits("a*c", "abc") && fits("a*", "a") && fits("*b*", "abc") && fits("abc", "abc"));
     assert!(!fits("a*c", "abd") && !fits("abc", "abcd") && !fits("b*", "abc") && !fits("a*b*c", "ac"));
 }

@@ -1,4 +1,4 @@
-//! Files through exec-server: codes that clients rely on, blocks, trees, and sandboxes that hold.
+//! Files through exec-server: error codes, blocks, trees and sandboxes.
 
 mod exec_server;
 
@@ -13,7 +13,7 @@ fn served(sandbox: &Sandbox) -> (ServedDaemon, Codex) {
 }
 
 #[test]
-fn missing_files_and_wrong_kinds_have_the_codes_that_clients_know() {
+fn missing_files_and_wrong_kinds_have_the_codes_that_clients_expect() {
     let sandbox = Sandbox::new();
     let (_served, mut codex) = served(&sandbox);
     let path = |name: &str| sandbox.path(format!("root/{name}"));
@@ -134,7 +134,7 @@ fn a_tree_is_walked_within_its_bounds() {
 }
 
 #[test]
-fn somebody_is_told_when_what_was_missing_appears() {
+fn a_watch_reports_when_a_missing_path_appears() {
     let sandbox = Sandbox::new();
     let (_served, mut codex) = served(&sandbox);
     let missing = [sandbox.path("root/AGENTS.md"), sandbox.path("root/later/AGENTS.md")];
@@ -149,7 +149,7 @@ fn somebody_is_told_when_what_was_missing_appears() {
 }
 
 #[test]
-fn a_tree_is_copied_without_what_is_no_file() {
+fn a_tree_is_copied_without_special_files() {
     let sandbox = Sandbox::new();
     let (_served, mut codex) = served(&sandbox);
     sandbox.write("root/tree/a", "first");

@@ -1,5 +1,5 @@
-//! `http/request` against a small server: whole, in pieces, refused, and out of order.
-#![expect(clippy::unwrap_used, reason = "a test that fails may panic")]
+//! `http/request` against a small server: complete and streamed responses, errors, and invalid requests.
+#![expect(clippy::unwrap_used, reason = "a failed test panics")]
 
 use daemon::faces::exec_server::methods::http::{ActiveRequests, HttpFailure, request};
 use link::Incoming;
@@ -29,7 +29,7 @@ async fn server(answer: Vec<u8>) -> (String, tokio::task::JoinHandle<String>) {
 }
 
 #[tokio::test]
-async fn an_answer_comes_back_whole() {
+async fn a_response_is_returned_completely() {
     let (url, serving) =
         server(b"HTTP/1.1 418 Teapot\r\nx-a: b\r\ncontent-length: 2\r\n\r\nhi".to_vec()).await;
     let wanted = json!({
@@ -54,7 +54,7 @@ async fn an_answer_comes_back_whole() {
 }
 
 #[tokio::test]
-async fn a_streamed_answer_is_told_in_numbered_pieces_and_its_id_is_taken_until_then() {
+async fn a_streamed_response_arrives_in_numbered_chunks_and_its_id_is_in_use_meanwhile() {
     let body = vec![b'x'; 3 * MAX_DELTA_BYTES];
     let head = format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n", body.len());
     let (url, _serving) = server([head.as_bytes(), &body].concat()).await;
@@ -90,7 +90,7 @@ async fn a_streamed_answer_is_told_in_numbered_pieces_and_its_id_is_taken_until_
 }
 
 #[tokio::test]
-async fn a_body_that_breaks_off_is_told_as_an_error() {
+async fn an_incomplete_body_is_reported_as_an_error() {
     let (url, serving) = server(b"HTTP/1.1 200 OK\r\ncontent-length: 10\r\n\r\nhalf".to_vec()).await;
     let wanted = json!({"method": "GET", "url": url, "requestId": "r", "streamResponse": true});
     let (_, streamed) =
@@ -107,7 +107,7 @@ async fn a_body_that_breaks_off_is_told_as_an_error() {
 }
 
 #[tokio::test]
-async fn what_makes_no_sense_and_what_does_not_work_are_told_apart() {
+async fn invalid_requests_and_failed_requests_have_different_codes() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let silent = format!("http://{}/", listener.local_addr().unwrap());
     let no_header = json!([{"name": "x", "valueEnvVar": "NO_SUCH_VARIABLE_HERE"}]);

@@ -1,5 +1,5 @@
 //! Real Codex clients through the hub's rendezvous, with the released executor and with ours.
-#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on says so and ends")]
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a failed test panics")]
 
 mod codex;
 

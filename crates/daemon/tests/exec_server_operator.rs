@@ -1,4 +1,4 @@
-//! What the operator's configuration does to exec-server: roots, rules, questions, the environment, the audit, bounds.
+//! The operator's configuration in exec-server: roots, rules, approvals, environment, audit and limits.
 
 mod exec_server;
 
@@ -33,7 +33,7 @@ fn roots_and_rules_of_the_operator_hold_here_too() {
 }
 
 #[test]
-fn a_start_that_is_asked_about_waits_for_somebody_on_another_face() {
+fn a_start_that_needs_approval_waits_for_an_answer_on_another_face() {
     let sandbox = Sandbox::with_config(
         "[policy]\n[[policy.rules]]\nname = \"ask-first\"\naction = \"ask\"\nargv = [\"echo\", \"*\"]\n",
     );
@@ -57,7 +57,7 @@ fn a_start_that_is_asked_about_waits_for_somebody_on_another_face() {
 }
 
 #[test]
-fn a_start_that_nobody_approves_leaves_its_id_free() {
+fn a_start_without_approval_does_not_use_its_id() {
     let sandbox = Sandbox::with_config(
         "[policy]\n[[policy.rules]]\nname = \"ask-first\"\naction = \"ask\"\nargv = [\"echo\", \"*\"]\n",
     );
@@ -105,7 +105,7 @@ fn the_operators_variables_have_the_last_word_in_both_vocabularies() {
 
 /// ARCHITECTURE.md, invariant 58.
 #[test]
-fn nobody_has_the_server_send_a_variable_that_its_commands_do_not_get() {
+fn a_header_cannot_use_a_variable_that_commands_do_not_inherit() {
     let sandbox = Sandbox::new();
     let mut command = sandbox.command(env!("CARGO_BIN_EXE_rexd"));
     command.arg("exec-server").env("DEPLOY_TOKEN", "secret").env("GREETING", "hello");
@@ -124,7 +124,7 @@ fn nobody_has_the_server_send_a_variable_that_its_commands_do_not_get() {
 
 /// ARCHITECTURE.md, invariant 58.
 #[test]
-fn the_audit_says_which_file_which_address_and_which_process() {
+fn the_audit_contains_file_address_and_process() {
     let sandbox = Sandbox::new();
     let (served, _rexd) = beside(&sandbox);
     let mut codex = served.client();
@@ -159,7 +159,7 @@ fn the_audit_says_which_file_which_address_and_which_process() {
 
 /// ARCHITECTURE.md, invariant 57.
 #[test]
-fn input_that_nobody_reads_is_bounded_and_its_process_can_still_be_ended() {
+fn unread_input_is_bounded_and_its_process_can_still_be_ended() {
     let sandbox = Sandbox::new();
     let served = ServedDaemon::start(&sandbox, &[]);
     let mut codex = served.client();
@@ -198,7 +198,7 @@ fn a_tree_with_a_file_that_a_rule_protects_is_neither_removed_nor_copied_whole()
 }
 
 #[test]
-fn answers_that_nobody_takes_are_bounded_and_others_are_served() {
+fn unread_responses_are_bounded_and_other_clients_are_served() {
     let sandbox = Sandbox::new();
     let served = ServedDaemon::start(&sandbox, &[]);
     let mut neighbour = served.client();

@@ -1,5 +1,5 @@
-//! The relay's executor against a registry and a rendezvous that speak as the released ones do.
-#![expect(clippy::unwrap_used, reason = "a test that fails may panic")]
+//! The relay executor against a registry and a rendezvous that behave like the released ones.
+#![expect(clippy::unwrap_used, reason = "a failed test panics")]
 
 use std::time::Duration;
 
@@ -112,7 +112,7 @@ async fn streams_of_one_socket_are_served_apart_and_a_lost_socket_is_replaced() 
 }
 
 #[tokio::test]
-async fn a_refused_token_ends_it_at_once_and_says_what_to_do() {
+async fn a_rejected_token_ends_the_executor_with_a_hint() {
     for (status, said) in [("401 Unauthorized", "bad_token: go away"), ("403 Forbidden", "")] {
         let (listener, config) = listener().await;
         let body = match said {
@@ -148,7 +148,7 @@ async fn other_refusals_and_answers_that_are_none_end_it_too() {
 }
 
 #[tokio::test]
-async fn a_registry_that_is_out_of_order_is_asked_again() {
+async fn registration_is_retried_after_a_server_error() {
     let (listener, config) = listener().await;
     let running = tokio::spawn(async move {
         relay::run(&config, echo, &TaskTracker::new()).await.map(|never| match never {})

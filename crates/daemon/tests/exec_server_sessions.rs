@@ -1,5 +1,5 @@
-//! Sessions of exec-server: they wait for their client, lose nothing meanwhile, and end whole.
-#![expect(clippy::unwrap_used, reason = "a test that fails may panic")]
+//! Sessions of exec-server: they are kept for their client, lose no output, and end with all their processes.
+#![expect(clippy::unwrap_used, reason = "a failed test panics")]
 
 mod exec_server;
 
@@ -16,7 +16,7 @@ fn pid_of(text: &[u8]) -> i32 {
 
 /// ARCHITECTURE.md, invariant 55.
 #[test]
-fn a_session_goes_on_with_its_processes_on_another_connection() {
+fn a_session_continues_with_its_processes_on_another_connection() {
     let sandbox = Sandbox::new();
     let served = ServedDaemon::start(&sandbox, &[]);
     let mut codex = served.client();
@@ -46,7 +46,7 @@ fn a_session_goes_on_with_its_processes_on_another_connection() {
 
 /// ARCHITECTURE.md, invariant 56.
 #[test]
-fn what_is_written_while_nobody_listens_arrives_whole_and_in_order() {
+fn output_written_while_disconnected_arrives_complete_and_in_order() {
     let sandbox = Sandbox::new();
     let served = ServedDaemon::start(&sandbox, &[]);
     let mut codex = served.client();

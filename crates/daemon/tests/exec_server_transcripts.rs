@@ -1,5 +1,5 @@
 //! Every transcript of exec-server v0 and v1 over standard streams and over a WebSocket of the real binary.
-#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on says so and ends")]
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a failed test panics")]
 
 mod codex;
 
@@ -50,8 +50,8 @@ const METHODS: [&str; 32] = [
 fn transcripts() -> Vec<PathBuf> {
     let mut files = Vec::new();
     for version in ["exec-server-v0", "exec-server-v1"] {
-        let folder = format!("{SPEC}/{version}/transcripts");
-        let entries = fs::read_dir(&folder).unwrap_or_else(|error| panic!("{folder}: {error}"));
+        let directory = format!("{SPEC}/{version}/transcripts");
+        let entries = fs::read_dir(&directory).unwrap_or_else(|error| panic!("{directory}: {error}"));
         files.extend(entries.map(|entry| entry.unwrap().path()));
     }
     files.sort();

@@ -1,5 +1,5 @@
-//! Output under pressure: slow readers, floods, kills in the middle of them, trees that do not want to end.
-#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on says so and ends")]
+//! Large output: slow readers, kills during output, and process trees that resist their end.
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a failed test panics")]
 
 use std::io::Write;
 use std::time::{Duration, Instant};
@@ -227,7 +227,7 @@ fn start_runaway(rexd: &mut Rexd, params: &Value) -> (String, Vec<proc::ProcessW
 }
 
 #[test]
-fn a_tree_that_runs_away_is_dead_when_its_kill_is_answered_and_everybody_is_named() {
+fn a_growing_tree_has_ended_when_its_kill_is_answered_and_all_members_are_listed() {
     for containment in CONTAINMENTS {
         for signal in [json!(null), json!("TERM"), json!("SIGKILL"), json!(9)] {
             let sandbox = Sandbox::new();
@@ -253,7 +253,7 @@ fn a_tree_that_runs_away_is_dead_when_its_kill_is_answered_and_everybody_is_name
 }
 
 #[test]
-fn a_tree_that_runs_away_is_dead_when_its_timeout_is_told() {
+fn a_growing_tree_has_ended_when_its_timeout_is_reported() {
     for containment in CONTAINMENTS {
         let sandbox = Sandbox::new();
         let mut rexd = start(&sandbox, containment);

@@ -1,5 +1,5 @@
-//! Clients that do everything wrong on the wire.
-#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on says so and ends")]
+//! Clients that send invalid messages.
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a failed test panics")]
 
 use serde_json::{Value, json};
 use testkit::daemon::Rexd;
@@ -228,7 +228,7 @@ fn two_thousand_requests_at_once_are_all_answered() {
 }
 
 #[test]
-fn a_scan_holds_up_nobody_and_can_be_withdrawn() {
+fn a_scan_delays_no_other_request_and_can_be_cancelled() {
     let sandbox = Sandbox::with_config("[[security.allowed_roots]]\npath = \"/\"\n");
     let mut rexd = Rexd::start(REXD, &sandbox);
     let session = rexd.open();
@@ -256,7 +256,7 @@ fn a_scan_holds_up_nobody_and_can_be_withdrawn() {
 }
 
 #[test]
-fn input_that_nobody_reads_holds_up_nobody() {
+fn unread_input_delays_no_other_request() {
     let sandbox = Sandbox::new();
     let mut rexd = Rexd::start_open(REXD, &sandbox);
     let session = rexd.open();

@@ -1,5 +1,5 @@
-//! Strangers and clients that do everything wrong on the sockets, while a good one works.
-#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on says so and ends")]
+//! Unauthenticated and misbehaving connections, while another client works.
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a failed test panics")]
 
 use std::collections::VecDeque;
 use std::io::{Read, Write};
@@ -54,7 +54,7 @@ fn grown_since(served: &ServedDaemon, before: u64) -> u64 {
 
 /// ARCHITECTURE.md, invariant 37.
 #[test]
-fn five_thousand_strangers_do_not_disturb_those_who_work() {
+fn five_thousand_unauthenticated_connections_do_not_disturb_clients() {
     let sandbox = Sandbox::new();
     let mut served = ServedDaemon::start(REXD, &sandbox);
     let mut good = Good::new(&served);
@@ -207,7 +207,7 @@ fn noise_on_any_socket_ends_that_connection_at_the_most() {
 }
 
 #[test]
-fn what_is_too_long_is_refused_without_being_kept() {
+fn a_message_over_the_limit_is_rejected_without_being_stored() {
     let sandbox = Sandbox::new();
     let served = ServedDaemon::start(REXD, &sandbox);
     let mut good = Good::new(&served);

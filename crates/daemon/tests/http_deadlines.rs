@@ -1,5 +1,5 @@
-//! HTTP connections that take their time: deadlines, and rights that are lost meanwhile. Time passes when everybody waits.
-#![expect(clippy::unwrap_used, reason = "a test that fails may panic")]
+//! Slow HTTP connections: deadlines, and access that is revoked meanwhile. Time is simulated: it advances when all tasks wait.
+#![expect(clippy::unwrap_used, reason = "a failed test panics")]
 
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
@@ -70,8 +70,8 @@ fn connect(server: &Arc<HttpServer<HttpFrontEnd>>) -> DuplexStream {
 /// ARCHITECTURE.md, invariant 38.
 #[tokio::test(start_paused = true)]
 async fn headers_that_trickle_in_are_cut_off() {
-    let folder = tempfile::tempdir().unwrap();
-    let mut stream = connect(&server(folder.path()));
+    let directory = tempfile::tempdir().unwrap();
+    let mut stream = connect(&server(directory.path()));
     stream.write_all(b"GET /healthz HTTP/1.1\r\n").await.unwrap();
     let mut ticks = tokio::time::interval(std::time::Duration::from_secs(1));
     let mut sent = 0;
@@ -85,8 +85,8 @@ async fn headers_that_trickle_in_are_cut_off() {
 /// ARCHITECTURE.md, invariant 38.
 #[tokio::test(start_paused = true)]
 async fn a_body_that_stops_coming_and_an_idle_connection_are_cut_off() {
-    let folder = tempfile::tempdir().unwrap();
-    let server = server(folder.path());
+    let directory = tempfile::tempdir().unwrap();
+    let server = server(directory.path());
     let mut stream = connect(&server);
     stream.write_all(format!("{HEAD}Content-Length: 100\r\n\r\n{{").as_bytes()).await.unwrap();
     let mut rest = String::new();
@@ -104,8 +104,8 @@ async fn a_body_that_stops_coming_and_an_idle_connection_are_cut_off() {
 
 #[tokio::test(start_paused = true)]
 async fn headers_that_are_too_long_are_refused() {
-    let folder = tempfile::tempdir().unwrap();
-    let (mut input, mut output) = tokio::io::split(connect(&server(folder.path())));
+    let directory = tempfile::tempdir().unwrap();
+    let (mut input, mut output) = tokio::io::split(connect(&server(directory.path())));
     tokio::spawn(async move {
         output.write_all(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nX: ").await.ok();
         while output.write_all(&[b'x'; 1024]).await.is_ok() {}
@@ -125,8 +125,8 @@ fn server_with_file(root: &Path) -> (Arc<HttpServer<HttpFrontEnd>>, PathBuf) {
 
 #[tokio::test(start_paused = true)]
 async fn a_token_that_is_revoked_while_the_body_comes_is_worth_nothing_when_it_is_there() {
-    let folder = tempfile::tempdir().unwrap();
-    let (server, file) = server_with_file(folder.path());
+    let directory = tempfile::tempdir().unwrap();
+    let (server, file) = server_with_file(directory.path());
     let mut stream = connect(&server);
     let ping = r#"{"jsonrpc":"2.0","id":1,"method":"server.ping"}"#;
     let (early, late) = ping.split_at(20);
@@ -144,8 +144,8 @@ async fn a_token_that_is_revoked_while_the_body_comes_is_worth_nothing_when_it_i
 
 #[tokio::test(start_paused = true)]
 async fn a_token_that_is_revoked_between_the_gate_and_the_watch_is_noticed() {
-    let folder = tempfile::tempdir().unwrap();
-    let (server, file) = server_with_file(folder.path());
+    let directory = tempfile::tempdir().unwrap();
+    let (server, file) = server_with_file(directory.path());
     let caller = server.service.authenticator.auth.bearer(TOKEN).unwrap();
     std::fs::remove_file(file).unwrap();
     // The change is told here, before anybody watches for this caller.

@@ -1,5 +1,5 @@
-//! Detached processes: they outlive whoever started them, and any later daemon reaches them in full.
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop where it is")]
+//! Detached processes: they survive the daemon that started them, and a later daemon has full access to them.
+#![allow(clippy::unwrap_used, reason = "a failed test panics")]
 
 mod keeper_support;
 
@@ -14,7 +14,7 @@ async fn a_detached_process_is_listed_read_and_reaped_by_another_daemon() {
     let house = House::new();
     let started =
         house.keepers().start(house.shell("echo out; echo err >&2; exit 7"), "uid:1").await.unwrap();
-    // Another daemon knows nothing but the folder.
+    // Another daemon knows nothing but the directory.
     let (keepers, mut session) = (house.keepers(), house.session());
     let attached = keepers.attach(&mut session, &started.id, Cursor(0)).await.unwrap();
     assert_eq!(attached.process.pid(), Some(started.pid));
@@ -113,7 +113,7 @@ async fn a_kill_from_another_daemon_ends_the_whole_tree_and_names_it() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_started_says_why_as_an_attached_start_does() {
+async fn a_failed_detached_start_has_the_error_of_an_attached_one() {
     let house = House::new();
     let keepers = house.keepers();
     let error = keepers.start(house.argv(&["no-such-program-at-all"]), "test").await.unwrap_err();
@@ -131,7 +131,7 @@ async fn what_cannot_be_started_says_why_as_an_attached_start_does() {
         "{error:?}"
     );
     assert!(keepers.list().await.is_empty());
-    assert_eq!(house.folders(), Vec::<String>::new(), "nothing of them stays on disk");
+    assert_eq!(house.directories(), Vec::<String>::new(), "nothing of them stays on disk");
 }
 
 /// ARCHITECTURE.md, invariant 29.
@@ -158,7 +158,7 @@ async fn a_keeper_of_the_first_protocol_is_listed_attached_fed_and_killed() {
 }
 
 #[tokio::test]
-async fn a_keeper_that_is_killed_takes_its_process_along_and_that_is_told() {
+async fn a_killed_keeper_ends_its_process_and_the_listing_shows_it() {
     let house = House::new();
     let keepers = house.keepers();
     let started = keepers.start(house.shell("echo last words; sleep 1000"), "test").await.unwrap();
@@ -209,7 +209,7 @@ async fn limits_bind_detached_processes_too() {
 }
 
 #[tokio::test]
-async fn what_was_kept_long_enough_is_swept_by_whoever_lists() {
+async fn a_listing_removes_expired_processes() {
     let house = House::new();
     let started = house.keepers().start(house.shell("true"), "test").await.unwrap();
     house.keeper_ends(&started.id).await;
@@ -217,7 +217,7 @@ async fn what_was_kept_long_enough_is_swept_by_whoever_lists() {
     forgetful.config.keep = std::time::Duration::ZERO;
     assert_eq!(house.keepers().list().await.len(), 1);
     assert!(daemon::keeper::Keepers::new(forgetful).list().await.is_empty());
-    assert_eq!(house.folders(), Vec::<String>::new());
+    assert_eq!(house.directories(), Vec::<String>::new());
 }
 
 #[tokio::test]
@@ -234,7 +234,7 @@ async fn a_spare_keeper_leaves_with_its_daemon_and_leaves_nothing() {
     let house = House::new();
     let keepers = house.keepers();
     let started = keepers.start(house.shell("true"), "test").await.unwrap();
-    let has_spare = || house.all_folders().iter().any(|name| name.starts_with(".new-"));
+    let has_spare = || house.all_directories().iter().any(|name| name.starts_with(".new-"));
     eventually("a spare is made", has_spare).await;
     let second = keepers.start(house.shell("echo by the spare"), "test").await.unwrap();
     house.keeper_ends(&started.id).await;

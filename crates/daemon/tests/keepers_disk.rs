@@ -1,5 +1,5 @@
-//! Detached processes and the disk: quotas are kept, a full disk stops nobody, and what was lost is told.
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop where it is")]
+//! Detached processes and the disk: quotas, a full disk, and reports of lost output.
+#![allow(clippy::unwrap_used, reason = "a failed test panics")]
 
 mod keeper_support;
 
@@ -20,8 +20,8 @@ fn flood(kib: u64) -> String {
 
 fn log_bytes(house: &House) -> u64 {
     let mut total = 0;
-    for folder in house.folders() {
-        let log = house.state().join("keepers").join(folder).join("log");
+    for directory in house.directories() {
+        let log = house.state().join("keepers").join(directory).join("log");
         for entry in std::fs::read_dir(log).into_iter().flatten().flatten() {
             total += entry.metadata().map_or(0, |found| found.len());
         }
@@ -30,7 +30,7 @@ fn log_bytes(house: &House) -> u64 {
 }
 
 #[tokio::test]
-async fn a_log_keeps_to_its_quota_and_its_newest_end_and_the_loss_is_told() {
+async fn a_log_keeps_the_newest_output_within_its_quota_and_reports_the_loss() {
     let house = House::new();
     let mut small = house.settings();
     small.config.log_bytes = 64 * KIB;
@@ -82,12 +82,12 @@ struct SmallDisk(tempfile::TempDir);
 
 impl SmallDisk {
     fn mount(size: &str) -> Option<SmallDisk> {
-        let folder = tempfile::tempdir().unwrap();
+        let directory = tempfile::tempdir().unwrap();
         let mounted = Command::new("mount")
             .args(["-t", "tmpfs", "-o", &format!("size={size},mode=700"), "none"])
-            .arg(folder.path())
+            .arg(directory.path())
             .status();
-        mounted.is_ok_and(|status| status.success()).then_some(SmallDisk(folder))
+        mounted.is_ok_and(|status| status.success()).then_some(SmallDisk(directory))
     }
 
     fn path(&self) -> &Path {
@@ -104,7 +104,7 @@ impl Drop for SmallDisk {
 
 /// ARCHITECTURE.md, invariant 28.
 #[tokio::test]
-async fn a_full_disk_stops_no_process_and_the_loss_is_told() {
+async fn a_full_disk_stops_no_process_and_the_loss_is_reported() {
     let Some(disk) = SmallDisk::mount("512k") else { return };
     let house = House::at(disk.path().to_owned());
     let keepers = house.keepers();
@@ -127,7 +127,7 @@ async fn a_full_disk_stops_no_process_and_the_loss_is_told() {
 }
 
 #[tokio::test]
-async fn a_disk_filled_by_somebody_else_stops_no_process_either() {
+async fn a_disk_filled_by_another_program_stops_no_process() {
     let Some(disk) = SmallDisk::mount("256k") else { return };
     let house = House::at(disk.path().to_owned());
     let keepers = house.keepers();

@@ -1,5 +1,5 @@
-//! Detached processes survive kill -9 of whoever started them, slow viewers, and strangers.
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop where it is")]
+//! Detached processes survive kill -9 of their daemon, slow readers, and connections of other users.
+#![allow(clippy::unwrap_used, reason = "a failed test panics")]
 
 mod keeper_support;
 
@@ -139,7 +139,7 @@ async fn two_streams_keep_their_order_on_disk() {
 
 /// ARCHITECTURE.md, invariant 29.
 #[tokio::test]
-async fn a_stranger_is_not_served() {
+async fn another_user_is_not_served() {
     if !rustix::process::geteuid().is_root() {
         return;
     }
@@ -168,7 +168,7 @@ async fn a_stranger_is_not_served() {
     house.keepers().kill(&started.id, Signal::KILL).await.unwrap();
 }
 
-/// Lets everybody reach a socket, as if somebody had been careless with the folders.
+/// Lets everybody reach a socket, as if somebody had been careless with the directories.
 fn open_to_all(socket: &std::path::Path) {
     use std::os::unix::fs::PermissionsExt as _;
     let mut path = socket.to_owned();
@@ -184,8 +184,8 @@ async fn bad_peers_are_put_off_and_good_ones_served() {
     let house = House::new();
     let keepers = house.keepers();
     let started = keepers.start(house.shell("echo well; cat"), "test").await.unwrap();
-    let folder = std::fs::File::open(house.path(&started.id)).unwrap();
-    let path = format!("/proc/self/fd/{}/socket", std::os::fd::AsRawFd::as_raw_fd(&folder));
+    let directory = std::fs::File::open(house.path(&started.id)).unwrap();
+    let path = format!("/proc/self/fd/{}/socket", std::os::fd::AsRawFd::as_raw_fd(&directory));
     let mut bad = Vec::new();
     for text in [
         "not json\n",

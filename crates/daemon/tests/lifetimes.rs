@@ -1,5 +1,5 @@
-//! What lives how long on each socket: attached trees, sessions that wait for their client, daemons that are asked to end.
-#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on says so and ends")]
+//! Lifetimes on each socket: attached process trees, disconnected sessions, and daemons that stop.
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a failed test panics")]
 
 use std::time::{Duration, Instant};
 
@@ -18,9 +18,9 @@ const REXD: &str = env!("CARGO_BIN_EXE_rexd");
 const SOON: Duration = Duration::from_secs(20);
 
 fn proxy(sandbox: &Sandbox, served: &ServedDaemon, name: &str) -> Proxy {
-    let folder = sandbox.path(name);
-    std::fs::create_dir(&folder).unwrap();
-    Proxy::start(&served.addresses, &folder)
+    let directory = sandbox.path(name);
+    std::fs::create_dir(&directory).unwrap();
+    Proxy::start(&served.addresses, &directory)
 }
 
 /// Starts a tree that does not end by itself, with a member that has left its group; returns its process and all pids.
@@ -72,7 +72,7 @@ fn without_resume_a_tree_dies_with_its_connection() {
 
 /// ARCHITECTURE.md, invariant 32.
 #[test]
-fn with_resume_a_tree_lives_on_until_nobody_came_back_in_time() {
+fn with_resume_a_tree_is_kept_until_the_session_expires() {
     let sandbox = Sandbox::with_config("[server]\nresume_ms = 2000\n");
     let served = ServedDaemon::start(REXD, &sandbox);
     for way in CarrierKind::ALL {
@@ -127,12 +127,12 @@ fn what_does_not_fit_while_the_client_is_away_is_given_up_and_counted() {
         if lost > 0 {
             client.invariants.lost(&session, lost);
         }
-        check_what_is_left(&mut client, &process, way, lost);
+        check_remaining(&mut client, &process, way, lost);
     }
 }
 
 /// Every piece is what belongs at its place, and every gap is declared to the byte, but for one of events that are lost.
-fn check_what_is_left(client: &mut AnyClient, process: &str, way: CarrierKind, lost: u64) {
+fn check_remaining(client: &mut AnyClient, process: &str, way: CarrierKind, lost: u64) {
     let byte = |at: u64| format!("{:07}\n", at / 8).as_bytes()[usize::try_from(at % 8).unwrap()];
     let (mut place, mut declared, mut seen) = ((lost == 0).then_some(8_u64), 0, 8_u64);
     loop {
@@ -172,7 +172,7 @@ fn check_what_is_left(client: &mut AnyClient, process: &str, way: CarrierKind, l
 
 /// ARCHITECTURE.md, invariant 32.
 #[test]
-fn a_daemon_that_is_asked_to_end_tells_its_clients_and_leaves_nobody() {
+fn a_stopping_daemon_notifies_its_clients_and_leaves_no_process() {
     for way in CarrierKind::ALL {
         let sandbox = Sandbox::new();
         let mut served = ServedDaemon::start(REXD, &sandbox);
@@ -208,7 +208,7 @@ fn a_daemon_that_is_asked_to_end_tells_its_clients_and_leaves_nobody() {
 
 /// ARCHITECTURE.md, invariant 30.
 #[test]
-fn two_who_listen_to_one_session_hear_each_event_once_between_them() {
+fn two_event_streams_of_one_session_receive_each_event_once() {
     use testkit::http::{Http, bearer};
     use testkit::serve::TOKEN;
     use testkit::sse::Stream;

@@ -1,5 +1,5 @@
-//! Ten thousand commands over one connection: nothing is lost, nothing is left behind.
-#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on says so and ends")]
+//! Ten thousand commands over one connection: no output is lost, and no process or file is left.
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a failed test panics")]
 
 use std::collections::HashMap;
 

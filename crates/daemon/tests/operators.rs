@@ -1,5 +1,5 @@
-//! What an operator sees and decides of a running daemon: numbers that are true, names before it, rights taken away.
-#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on says so and ends")]
+//! Operation of a running daemon: metrics, names behind a proxy, and revoked access.
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a failed test panics")]
 
 use std::fs;
 use std::time::{Duration, Instant};
@@ -24,7 +24,7 @@ fn metrics(served: &ServedDaemon) -> Exposition {
 }
 
 #[test]
-fn the_metrics_say_what_was_done() {
+fn the_metrics_count_requests_and_processes() {
     let sandbox = Sandbox::new();
     let served = ServedDaemon::start(REXD, &sandbox);
     let before = metrics(&served);
@@ -115,7 +115,7 @@ fn audited(sandbox: &Sandbox, method: &str) -> Vec<Value> {
 }
 
 #[test]
-fn behind_a_trusted_proxy_the_public_name_is_known_and_the_audit_has_the_true_address() {
+fn behind_a_trusted_proxy_the_public_name_is_accepted_and_the_audit_has_the_true_address() {
     let proxied = "[server]\npublic_names = [\"exec.example\"]\ntrusted_proxies = [\"127.0.0.1\"]\n";
     for (config, expected) in [(proxied, json!("203.0.113.9")), ("", Value::Null)] {
         let sandbox = Sandbox::with_config(config);

@@ -1,6 +1,5 @@
-//! What is installed beside the program: units a service manager takes, a manual page and completions in step with
-//! the flags.
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on says so and ends")]
+//! The installed files: valid systemd units, and a manual page and completions that match the flags.
+#![allow(clippy::unwrap_used, reason = "a failed test panics")]
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -21,7 +20,7 @@ fn packaged(name: &str) -> String {
 
 fn is_there(program: &str) -> bool {
     let path = std::env::var_os("PATH").unwrap_or_default();
-    std::env::split_paths(&path).any(|folder| folder.join(program).is_file())
+    std::env::split_paths(&path).any(|directory| directory.join(program).is_file())
 }
 
 /// Runs to a good end in silence.
@@ -40,17 +39,17 @@ fn flags() -> BTreeSet<String> {
     flags
 }
 
-/// Installs everything but the program below a folder.
+/// Installs everything but the program below a directory.
 fn installed() -> tempfile::TempDir {
-    let folder = tempfile::tempdir().unwrap();
+    let directory = tempfile::tempdir().unwrap();
     let made = Command::new("make")
         .args(["--silent", "--no-print-directory", "install-files", "PREFIX=/opt/rexd"])
-        .arg(format!("DESTDIR={}", folder.path().display()))
+        .arg(format!("DESTDIR={}", directory.path().display()))
         .current_dir(project())
         .output()
         .unwrap();
     assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
-    folder
+    directory
 }
 
 #[test]
@@ -58,9 +57,9 @@ fn the_units_are_clean() {
     if !is_there("systemd-analyze") {
         return;
     }
-    let folder = installed();
+    let directory = installed();
     for (kind, more) in [("system", &[][..]), ("user", &["--user"])] {
-        let units = folder.path().join("opt/rexd/lib/systemd").join(kind);
+        let units = directory.path().join("opt/rexd/lib/systemd").join(kind);
         let service = units.join("rexd.service");
         let text = std::fs::read_to_string(&service).unwrap();
         assert!(text.contains("ExecStart=/opt/rexd/bin/rexd serve\n"), "{text}");
@@ -70,7 +69,7 @@ fn the_units_are_clean() {
         let files = files.filter(|file| !file.ends_with("rexhub.service"));
         let mut verify = Command::new("systemd-analyze");
         verify.args(["verify", "--man=no", "--recursive-errors=one"]).args(more).args(files);
-        runs_in_silence(verify.env("XDG_RUNTIME_DIR", folder.path()));
+        runs_in_silence(verify.env("XDG_RUNTIME_DIR", directory.path()));
     }
 }
 
@@ -92,7 +91,7 @@ fn a_restart_leaves_keepers_alone_and_commands_their_rights() {
 
 #[test]
 fn everything_is_installed_where_it_is_looked_for() {
-    let folder = installed();
+    let directory = installed();
     for name in [
         "lib/systemd/system/rexd.service",
         "lib/systemd/system/rexd.socket",
@@ -105,7 +104,7 @@ fn everything_is_installed_where_it_is_looked_for() {
         "share/zsh/site-functions/_rexd",
         "share/fish/vendor_completions.d/rexd.fish",
     ] {
-        assert!(folder.path().join("opt/rexd").join(name).is_file(), "{name}");
+        assert!(directory.path().join("opt/rexd").join(name).is_file(), "{name}");
     }
 }
 

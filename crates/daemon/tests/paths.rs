@@ -1,5 +1,5 @@
-//! Paths that want out of the roots, and files that are none.
-#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on says so and ends")]
+//! Paths that lead out of the roots, and special files.
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a failed test panics")]
 
 use std::os::unix::fs::FileTypeExt;
 

@@ -1,5 +1,5 @@
-//! The sandbox through the protocol: what each profile lets through and stops, on pipes, on terminals and detached.
-#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on says so and ends")]
+//! The sandbox through the protocol: what each profile permits and denies on pipes, on terminals and for detached processes.
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a failed test panics")]
 
 use std::net::TcpListener;
 use std::os::unix::fs::MetadataExt as _;
@@ -34,9 +34,9 @@ const MATRIX: &[(&str, &str, bool, bool)] = &[
     ("remove outside", "rm -f $OUTSIDE/secret.txt && ! test -e $OUTSIDE/secret.txt", false, false),
     ("truncate outside", "truncate -s 0 $OUTSIDE/secret.txt", false, false),
     ("chmod outside", "chmod 777 $OUTSIDE/secret.txt", false, false),
-    ("mkdir outside", "mkdir $OUTSIDE/folder", false, false),
+    ("mkdir outside", "mkdir $OUTSIDE/directory", false, false),
     ("read outside", "cat $OUTSIDE/secret.txt > /dev/null", true, true),
-    ("read the state folder", "cat $DIR/home/state/rexd/note", false, false),
+    ("read the state directory", "cat $DIR/home/state/rexd/note", false, false),
     ("change the hooks", "echo x > $ROOT/.git/hooks/pre-commit", false, false),
     ("move .git away", "mv $ROOT/.git $ROOT/gone", false, false),
     ("change the config", "echo x >> $DIR/config.toml", false, false),
@@ -110,7 +110,7 @@ impl Stage {
 
 /// ARCHITECTURE.md, invariant 39.
 #[test]
-fn profiles_stop_what_they_say_on_pipes_terminals_and_detached() {
+fn profiles_hold_on_pipes_terminals_and_detached_processes() {
     let mut wrong = Vec::new();
     println!("{:<24}{:>18}{:>18}", "", "workspace-write", "read-only");
     let mut stage = Stage::new("");
@@ -154,8 +154,8 @@ fn without_a_profile_the_same_lines_work() {
 }
 
 /// What is in a directory: names, contents, modes and times of change.
-fn fingerprint(folder: &Path) -> Vec<(String, Vec<u8>, u32)> {
-    let mut found: Vec<_> = std::fs::read_dir(folder)
+fn fingerprint(directory: &Path) -> Vec<(String, Vec<u8>, u32)> {
+    let mut found: Vec<_> = std::fs::read_dir(directory)
         .unwrap()
         .map(|entry| {
             let path = entry.unwrap().path();
@@ -220,7 +220,7 @@ fn file_methods_cannot_touch_what_commands_cannot() {
 }
 
 #[test]
-fn what_was_denied_is_told_apart_from_what_failed() {
+fn a_denial_of_the_sandbox_differs_from_other_failures() {
     let mut stage = Stage::new("");
     let session = stage.daemon.open();
     let outside = stage.sandbox.outside().join("made");
@@ -237,7 +237,7 @@ fn what_was_denied_is_told_apart_from_what_failed() {
 
 /// ARCHITECTURE.md, invariant 39.
 #[test]
-fn a_kernel_that_cannot_hold_a_profile_starts_nothing_unless_the_operator_says_so() {
+fn a_profile_that_the_kernel_cannot_enforce_starts_nothing_unless_reduced() {
     for features in ["landlock=0", "seccomp=off", "namespaces=off"] {
         for on_gap in ["refuse", "reduce"] {
             let sandbox = Sandbox::with_config(&format!("[sandbox]\non_gap = \"{on_gap}\"\n"));
@@ -266,7 +266,7 @@ fn a_kernel_that_cannot_hold_a_profile_starts_nothing_unless_the_operator_says_s
 }
 
 #[test]
-fn unknown_profiles_are_refused_with_those_that_there_are() {
+fn an_unknown_profile_is_rejected_with_the_available_ones() {
     let config = "[[sandbox.profiles]]\nname = \"build\"\nwrite_roots = true\nnetwork = \"on\"\n";
     let mut stage = Stage::new(config);
     let session = stage.daemon.open();
@@ -285,10 +285,10 @@ fn the_temporary_directory_goes_with_the_session() {
     let mut stage = Stage::new("");
     let session = stage.daemon.open();
     let (_, exit) = stage.run(&session, "pipe", "echo x > $TMPDIR/y; echo $TMPDIR", Some("workspace-write"));
-    let folder = exit["output"].as_str().unwrap().trim().to_owned();
-    assert!(Path::new(&folder).join("y").exists(), "{folder}");
+    let directory = exit["output"].as_str().unwrap().trim().to_owned();
+    assert!(Path::new(&directory).join("y").exists(), "{directory}");
     stage.daemon.call("session.close", json!({ "session_id": session }));
-    assert!(!Path::new(&folder).exists());
+    assert!(!Path::new(&directory).exists());
 }
 
 #[test]
@@ -342,13 +342,13 @@ fn a_detached_process_that_never_ran_leaves_no_temporary_directory() {
     });
     daemon.refused("exec.start", params);
     drop(daemon);
-    let left = |folder: &Path| std::fs::read_dir(folder).map_or(0, Iterator::count);
+    let left = |directory: &Path| std::fs::read_dir(directory).map_or(0, Iterator::count);
     let made = std::fs::read_dir(&temp).unwrap().next().unwrap().unwrap().path();
     assert_eq!(left(&made), 0, "{}", made.display());
 }
 
 #[test]
-fn a_limit_that_nothing_holds_starts_nothing_unless_the_operator_says_so() {
+fn a_limit_that_cannot_be_enforced_starts_nothing_unless_reduced() {
     if !rustix::process::geteuid().is_root() {
         // Others are held by a limit that does not bind root.
         return;

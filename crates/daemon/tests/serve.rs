@@ -1,5 +1,5 @@
-//! `rexd serve` over real sockets: HTTP, WebSocket, unix, TLS, sockets that were passed on, and signals.
-#![expect(clippy::unwrap_used, reason = "a test that fails may panic")]
+//! `rexd serve` over real sockets: HTTP, WebSocket, unix, TLS, socket activation, and signals.
+#![expect(clippy::unwrap_used, reason = "a failed test panics")]
 
 mod support;
 
@@ -44,7 +44,7 @@ async fn call(socket: &mut WebSocket, method: &str, params: Value) -> Value {
 
 /// ARCHITECTURE.md, invariant 33.
 #[test]
-fn every_route_says_what_it_takes_and_whom() {
+fn every_route_checks_method_and_credentials() {
     let sandbox = Sandbox::new();
     let served = ServedDaemon::start(&sandbox, &["--http", "127.0.0.1:0"], 1);
     assert_eq!(status(&served.ask("GET /healthz", "")), 200);
@@ -151,7 +151,7 @@ fn events_are_streamed_with_their_numbers() {
 }
 
 #[tokio::test]
-async fn a_websocket_carries_messages_both_ways_and_says_why_it_ends() {
+async fn a_websocket_carries_messages_both_ways_and_closes_with_a_reason() {
     let sandbox = Sandbox::new();
     let mut served = ServedDaemon::start(&sandbox, &["--http", "127.0.0.1:0"], 1);
     let mut socket = websocket(&served, None).await;
@@ -224,7 +224,7 @@ fn a_unix_socket_is_its_owners_replaces_a_stale_one_and_goes_with_the_daemon() {
 }
 
 #[test]
-fn what_is_in_the_way_of_a_socket_stays() {
+fn another_file_at_the_path_of_a_socket_is_not_removed() {
     let sandbox = Sandbox::new();
     let path = sandbox.write("file", "precious");
     let mut command = sandbox.command(env!("CARGO_BIN_EXE_rexd"));
@@ -360,7 +360,7 @@ async fn tls_is_served_and_its_files_may_change_while_it_is() {
 
 /// ARCHITECTURE.md, invariant 34.
 #[tokio::test]
-async fn a_client_certificate_is_enough_and_a_strangers_is_not() {
+async fn a_client_certificate_of_the_configured_ca_is_accepted_and_no_other() {
     let sandbox = Sandbox::with_config("[[auth.certificates]]\nname = \"laptop\"\n");
     let (ours, others) = (Certificates::new(), Certificates::new());
     let (chain, key) = ours.make("localhost");
@@ -382,7 +382,7 @@ async fn a_client_certificate_is_enough_and_a_strangers_is_not() {
 
 /// ARCHITECTURE.md, invariant 37.
 #[test]
-fn strangers_who_say_nothing_do_not_keep_others_out() {
+fn silent_unauthenticated_connections_do_not_exhaust_the_limit() {
     let sandbox = Sandbox::new();
     let served = ServedDaemon::start(&sandbox, &["--http", "127.0.0.1:0"], 1);
     let mut crowd = Vec::new();

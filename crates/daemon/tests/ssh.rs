@@ -1,5 +1,5 @@
-//! Through a real sshd: a whole session, and what is left when the client's ssh dies.
-#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on says so and ends")]
+//! Through a real sshd: a whole session, and the cleanup after the client's ssh was killed.
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a failed test panics")]
 
 use std::time::Duration;
 

@@ -1,7 +1,7 @@
-//! Every transcript of REXD v1 over the real binary, and what the audit keeps of it.
-#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on says so and ends")]
+//! Every transcript of REXD v1 over the real binary, and its audit records.
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a failed test panics")]
 
-mod audited;
+mod transcript_audit;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -24,7 +24,7 @@ fn every_transcript_holds_without_cgroups() {
 }
 
 fn every_transcript_holds(containment: Option<&str>) {
-    audited::every_transcript_holds(
+    transcript_audit::every_transcript_holds(
         "stdio",
         |_every| true,
         |sandbox| {
@@ -54,7 +54,7 @@ fn lines(path: &Path) -> Vec<String> {
 }
 
 #[test]
-fn an_audit_says_who_did_what_and_how_it_ended() {
+fn an_audit_record_has_caller_request_and_outcome() {
     let (_sandbox, path) = some_audit();
     let records: Vec<Value> = lines(&path).iter().map(|line| serde_json::from_str(line).unwrap()).collect();
     let of = |method: &str| records.iter().find(|record| record["method"] == method).unwrap();
@@ -152,7 +152,7 @@ fn daemons_that_share_an_audit_file_keep_one_chain() {
 }
 
 #[test]
-fn a_daemon_that_was_killed_leaves_an_audit_that_the_next_one_goes_on_with() {
+fn the_next_daemon_continues_the_audit_of_a_killed_one() {
     let sandbox = Sandbox::new();
     let mut rexd = Rexd::start(REXD, &sandbox);
     let session = rexd.open();
@@ -173,7 +173,7 @@ fn a_daemon_that_was_killed_leaves_an_audit_that_the_next_one_goes_on_with() {
 #[test]
 fn every_method_event_and_error_code_has_a_transcript() {
     let texts: Vec<String> =
-        audited::transcripts().iter().map(|file| fs::read_to_string(file).unwrap()).collect();
+        transcript_audit::transcripts().iter().map(|file| fs::read_to_string(file).unwrap()).collect();
     let all = texts.join("\n");
     let missing: Vec<&str> = wire::rexd::v1::METHODS
         .iter()

@@ -23,8 +23,8 @@ async fn main() -> Result<(), Box<dyn Error>> {
         sandbox: engine::sandbox::SandboxSettings { feature_mask: lowered.parse()?, on_gap: OnGap::Reduce },
     });
     let mut session = engine.open_session()?;
-    let folder = tempfile::tempdir()?;
-    let (root, state) = (folder.path().join("root"), folder.path().join("state"));
+    let directory = tempfile::tempdir()?;
+    let (root, state) = (directory.path().join("root"), directory.path().join("state"));
     std::fs::create_dir_all(root.join(".git/hooks"))?;
     std::fs::create_dir_all(&state)?;
     let own = ProtectedPaths { protect: Vec::new(), hide: vec![state] };

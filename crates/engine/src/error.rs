@@ -30,7 +30,7 @@ pub enum Error {
         source: io::Error,
     },
 
-    /// The path lies outside the roots, by its text or by what it resolves to.
+    /// The path is outside the roots, by its text or after resolution.
     #[error("{} is outside the allowed roots", path.display())]
     OutsideRoots {
         /// The requested path, absolute and normalised.
@@ -64,7 +64,7 @@ pub enum Error {
         /// The requested path.
         path: PathBuf,
     },
-    /// Something already exists where something new was to be made.
+    /// The file to be created exists.
     #[error("{} exists already", path.display())]
     Exists {
         /// The requested path.
@@ -80,7 +80,7 @@ pub enum Error {
         /// Milliseconds since the epoch found, or nothing when the file is missing.
         found_ms: Option<i64>,
     },
-    /// An edit that cannot be made.
+    /// An edit that cannot be applied.
     #[error(transparent)]
     Edit(#[from] EditError),
     /// A patch that cannot be applied; no file was changed.
@@ -197,7 +197,7 @@ pub enum Error {
     Cancelled,
 }
 
-/// Why an edit could not be made.
+/// Why an edit cannot be applied.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum EditError {
     /// Nothing would change.
@@ -206,8 +206,8 @@ pub enum EditError {
     /// The text to replace does not occur.
     #[error("the text to replace was not found")]
     NotFound,
-    /// The text to replace occurs more than once and one was meant.
-    #[error("the text to replace occurs {count} times and one was meant")]
+    /// The text to replace occurs more than once, and `replace_all` is not set.
+    #[error("the text to replace occurs {count} times; expected once")]
     Ambiguous {
         /// How often it occurs.
         count: usize,

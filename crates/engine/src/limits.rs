@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_gets_the_default_or_what_it_asks_up_to_the_ceiling() {
+    fn a_request_gets_the_default_or_its_value_up_to_the_maximum() {
         let limits = Limits::seed();
         assert_eq!(limits.timeout(None), Some(Duration::from_secs(30)));
         assert_eq!(limits.timeout(Some(Duration::from_secs(60))), Some(Duration::from_secs(60)));

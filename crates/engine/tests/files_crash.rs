@@ -1,10 +1,10 @@
-//! A writer killed at any moment leaves the old file or the new one, whole, and what it left lying around
-//! is removed by the next write there.
+//! A writer that is killed at any step leaves the complete old or new file, and the next write in the directory removes its
+//! temporary files.
 //!
-//! The tests run this program again as the writer; it does its work in the test `writer`, which does
-//! nothing unless asked to.
+//! The tests execute this program again as the writer: the test `writer` writes if an environment variable is set, and does
+//! nothing otherwise.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on should stop where it is")]
+#![expect(clippy::unwrap_used, reason = "a failed test panics")]
 
 use std::io::{BufRead, BufReader};
 use std::os::unix::process::ExitStatusExt;
@@ -16,7 +16,7 @@ use engine::files::{
     write, write_observed,
 };
 
-const FOLDER: &str = "FILES_CRASH_FOLDER";
+const DIRECTORY: &str = "FILES_CRASH_DIRECTORY";
 const DIE_AT: &str = "FILES_CRASH_DIE_AT";
 const WALK: &str = "FILES_CRASH_WALK";
 const BOTH: [ResolveStrategy; 2] = [ResolveStrategy::Kernel, ResolveStrategy::Walk];
@@ -57,8 +57,8 @@ fn versions() -> Vec<Vec<u8>> {
         .collect()
 }
 
-fn target(folder: &Path, strategy: ResolveStrategy) -> RootedPath {
-    Roots::with_strategy(vec![folder.to_owned()], strategy).admit(folder, Path::new("file")).unwrap()
+fn target(directory: &Path, strategy: ResolveStrategy) -> RootedPath {
+    Roots::with_strategy(vec![directory.to_owned()], strategy).admit(directory, Path::new("file")).unwrap()
 }
 
 fn content_of(path: &RootedPath) -> Vec<u8> {
@@ -67,10 +67,10 @@ fn content_of(path: &RootedPath) -> Vec<u8> {
 
 #[test]
 fn writer() {
-    let Some(folder) = std::env::var_os(FOLDER) else { return };
+    let Some(directory) = std::env::var_os(DIRECTORY) else { return };
     let strategy =
         if std::env::var_os(WALK).is_some() { ResolveStrategy::Walk } else { ResolveStrategy::Kernel };
-    let path = target(Path::new(&folder), strategy);
+    let path = target(Path::new(&directory), strategy);
     let die_at =
         std::env::var(DIE_AT).ok().and_then(|index| STEPS.get(index.parse::<usize>().unwrap()).copied());
     let durability = if die_at.is_some() { Durability::Synced } else { Durability::Relaxed };
@@ -85,9 +85,9 @@ fn writer() {
     }
 }
 
-fn start_writer(folder: &Path, strategy: ResolveStrategy, die_at: Option<usize>) -> Child {
+fn start_writer(directory: &Path, strategy: ResolveStrategy, die_at: Option<usize>) -> Child {
     let mut command = Command::new(std::env::current_exe().unwrap());
-    command.args(["--exact", "writer", "--nocapture", "--test-threads", "1"]).env(FOLDER, folder);
+    command.args(["--exact", "writer", "--nocapture", "--test-threads", "1"]).env(DIRECTORY, directory);
     if strategy == ResolveStrategy::Walk {
         command.env(WALK, "1");
     }
@@ -97,8 +97,8 @@ fn start_writer(folder: &Path, strategy: ResolveStrategy, die_at: Option<usize>)
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap()
 }
 
-fn names(folder: &Path) -> Vec<PathBuf> {
-    std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().file_name().into()).collect()
+fn names(directory: &Path) -> Vec<PathBuf> {
+    std::fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().file_name().into()).collect()
 }
 
 /// ARCHITECTURE.md, invariant 19.
@@ -106,13 +106,13 @@ fn names(folder: &Path) -> Vec<PathBuf> {
 fn a_writer_killed_after_any_step_leaves_the_old_file_or_the_new_one() {
     for (strategy, existing) in BOTH.into_iter().flat_map(|strategy| [(strategy, true), (strategy, false)]) {
         for (index, step) in STEPS.into_iter().enumerate() {
-            let folder = tempfile::tempdir().unwrap();
-            let path = target(folder.path(), strategy);
+            let directory = tempfile::tempdir().unwrap();
+            let path = target(directory.path(), strategy);
             let old = content(7, 4321);
             if existing {
                 write(&path, &old, &WriteOptions::default()).unwrap();
             }
-            let status = start_writer(folder.path(), strategy, Some(index)).wait().unwrap();
+            let status = start_writer(directory.path(), strategy, Some(index)).wait().unwrap();
             // A new file takes its own name at once, so it is never named twice.
             let reached = existing || step != WriteStep::Named;
             assert_eq!(status.signal(), reached.then_some(libc::SIGKILL), "{step:?}");
@@ -120,14 +120,14 @@ fn a_writer_killed_after_any_step_leaves_the_old_file_or_the_new_one() {
             match (placed, existing) {
                 (true, _) => assert!(content_of(&path) == versions()[1], "{step:?}"),
                 (false, true) => assert!(content_of(&path) == old, "{step:?}"),
-                (false, false) => assert!(!names(folder.path()).contains(&"file".into()), "{step:?}"),
+                (false, false) => assert!(!names(directory.path()).contains(&"file".into()), "{step:?}"),
             }
             // Content without a name leaves nothing; with a temporary one it stays until the next write.
             let stray = !placed && (strategy == ResolveStrategy::Walk || step == WriteStep::Named);
-            let left = names(folder.path()).len();
+            let left = names(directory.path()).len();
             assert_eq!(left, usize::from(placed || existing) + usize::from(stray), "{step:?} {strategy:?}");
             write(&path, b"next", &WriteOptions::default()).unwrap();
-            assert_eq!(names(folder.path()), [PathBuf::from("file")], "{step:?}");
+            assert_eq!(names(directory.path()), [PathBuf::from("file")], "{step:?}");
         }
     }
 }
@@ -139,13 +139,13 @@ fn a_writer_killed_at_random_moments_leaves_a_whole_file() {
 }
 
 fn kill_at_random_moments(strategy: ResolveStrategy) {
-    let folder = tempfile::tempdir().unwrap();
-    let path = target(folder.path(), strategy);
+    let directory = tempfile::tempdir().unwrap();
+    let path = target(directory.path(), strategy);
     let known = versions();
     write(&path, &known[0], &WriteOptions::default()).unwrap();
     let mut seen = std::collections::BTreeSet::new();
     for round in 0..60_u64 {
-        let mut child = start_writer(folder.path(), strategy, None);
+        let mut child = start_writer(directory.path(), strategy, None);
         let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
         assert!(lines.by_ref().any(|line| line.unwrap() == "writing"));
         // Not a wait for something to happen, but for a moment that nobody chose.
@@ -170,7 +170,7 @@ fn kill_at_random_moments(strategy: ResolveStrategy) {
                 &WriteOptions { durability: Durability::Relaxed, ..WriteOptions::default() },
             )
             .unwrap();
-            assert_eq!(names(folder.path()), [PathBuf::from("file")], "round {round}");
+            assert_eq!(names(directory.path()), [PathBuf::from("file")], "round {round}");
         }
     }
     assert!(seen.len() > 1, "the kills came at different moments");

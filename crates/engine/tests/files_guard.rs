@@ -1,6 +1,6 @@
-//! What a guard refuses is refused by every operation, however the path gets there.
+//! A path that a guard denies is denied by every operation, whatever path leads to it.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on should stop where it is")]
+#![expect(clippy::unwrap_used, reason = "a failed test panics")]
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -22,7 +22,7 @@ const BOTH: [ResolveStrategy; 2] = [ResolveStrategy::Kernel, ResolveStrategy::Wa
 
 /// A root with `open`, `secret` (hidden) and `keep` (read-only), each with a `file`, and links to them.
 struct World {
-    _folder: tempfile::TempDir,
+    _directory: tempfile::TempDir,
     top: PathBuf,
     bare: Roots,
     roots: Roots,
@@ -38,8 +38,8 @@ fn fence(name: &str, write: &[PathBuf], protect: &[PathBuf], hide: &[PathBuf]) -
 }
 
 fn world(strategy: ResolveStrategy) -> World {
-    let folder = tempfile::tempdir().unwrap();
-    let top = folder.path().canonicalize().unwrap().join("root");
+    let directory = tempfile::tempdir().unwrap();
+    let top = directory.path().canonicalize().unwrap().join("root");
     for name in ["open", "secret", "keep"] {
         fs::create_dir_all(top.join(name).join("sub")).unwrap();
         fs::write(top.join(name).join("file"), format!("{name} text\n")).unwrap();
@@ -50,7 +50,7 @@ fn world(strategy: ResolveStrategy) -> World {
     let fence = fence("fence", std::slice::from_ref(&top), &[top.join("keep")], &[top.join("secret")]);
     let bare = Roots::with_strategy(vec![top.clone()], strategy);
     let roots = bare.guarded(Arc::new(fence));
-    World { _folder: folder, top, bare, roots }
+    World { _directory: directory, top, bare, roots }
 }
 
 impl World {
@@ -276,7 +276,7 @@ fn no_file_operation_reaches_a_refused_place_by_any_way() {
 }
 
 #[test]
-fn what_is_not_refused_works_as_without_a_guard() {
+fn allowed_operations_work_as_without_a_guard() {
     for strategy in BOTH {
         for operation in ON_FILES.iter().chain(ON_NEW).chain(ON_DIRECTORIES) {
             let Operation(name, access, _, act) = operation;
@@ -310,7 +310,7 @@ fn the_fast_ways_are_not_taken_past_a_guard() {
 }
 
 #[test]
-fn of_a_refused_place_nobody_learns_what_exists() {
+fn errors_do_not_reveal_whether_a_denied_path_exists() {
     for strategy in BOTH {
         let world = world(strategy);
         for path in ["secret/missing", "secret/missing/deeper", "to-secret/missing", "secret/file/below"] {
@@ -327,7 +327,7 @@ fn of_a_refused_place_nobody_learns_what_exists() {
 }
 
 #[test]
-fn scans_leave_out_what_is_refused() {
+fn scans_exclude_denied_paths() {
     for strategy in BOTH {
         let world = world(strategy);
         let top = world.admit(".");
@@ -355,7 +355,7 @@ fn scans_leave_out_what_is_refused() {
 }
 
 #[test]
-fn a_watch_does_not_tell_of_what_is_refused() {
+fn a_watch_does_not_report_denied_paths() {
     let world = world(ResolveStrategy::Kernel);
     let (told, changes) = std::sync::mpsc::channel();
     let watch = FileWatcher::start(&world.admit("."), true, move |batch| drop(told.send(batch))).unwrap();
@@ -375,8 +375,8 @@ fn a_watch_does_not_tell_of_what_is_refused() {
 #[test]
 fn a_tree_with_something_refused_inside_is_taken_whole_or_not_at_all() {
     for strategy in BOTH {
-        let folder = tempfile::tempdir().unwrap();
-        let top = folder.path().canonicalize().unwrap();
+        let directory = tempfile::tempdir().unwrap();
+        let top = directory.path().canonicalize().unwrap();
         fs::create_dir_all(top.join("repo/.git/hooks")).unwrap();
         fs::create_dir_all(top.join("repo/src")).unwrap();
         fs::create_dir_all(top.join("evil/hooks")).unwrap();
@@ -474,7 +474,7 @@ fn narrowed_roots_keep_their_guard_and_writable_places_are_all_that_is_written()
 }
 
 #[test]
-fn real_says_where_a_path_leads() {
+fn real_returns_the_resolved_path() {
     for strategy in BOTH {
         let world = world(strategy);
         let cases = [

@@ -1,4 +1,4 @@
-//! A hash is of what a file holds, of as much as was asked for, and stops when nobody wants it.
+//! Hashes of files: of the whole content, of a prefix, and cancelled.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -13,13 +13,13 @@ fn hex(hashed: FileHash) -> String {
 }
 
 #[test]
-fn a_hash_is_of_the_bytes_asked_for() {
-    let folder = tempfile::tempdir().unwrap();
-    let roots = Roots::new(vec![folder.path().to_owned()]);
-    fs::write(folder.path().join("abc"), "abcdef").unwrap();
-    symlink("abc", folder.path().join("link")).unwrap();
+fn a_hash_covers_the_requested_bytes() {
+    let directory = tempfile::tempdir().unwrap();
+    let roots = Roots::new(vec![directory.path().to_owned()]);
+    fs::write(directory.path().join("abc"), "abcdef").unwrap();
+    symlink("abc", directory.path().join("link")).unwrap();
     let of = |name: &str, first| {
-        let path = roots.admit(folder.path(), Path::new(name)).unwrap();
+        let path = roots.admit(directory.path(), Path::new(name)).unwrap();
         FileHasher::open(&path).and_then(|file| file.run(first, &ScanBudget::unbounded()))
     };
     // The values are those of `sha256sum`.
@@ -37,11 +37,11 @@ fn a_hash_is_of_the_bytes_asked_for() {
 
 #[test]
 fn a_large_file_is_hashed_in_pieces_and_a_withdrawn_hash_stops() {
-    let folder = tempfile::tempdir().unwrap();
-    let roots = Roots::new(vec![folder.path().to_owned()]);
-    let file = fs::File::create(folder.path().join("zeros")).unwrap();
+    let directory = tempfile::tempdir().unwrap();
+    let roots = Roots::new(vec![directory.path().to_owned()]);
+    let file = fs::File::create(directory.path().join("zeros")).unwrap();
     file.set_len(3 << 20).unwrap();
-    let path = roots.admit(folder.path(), Path::new("zeros")).unwrap();
+    let path = roots.admit(directory.path(), Path::new("zeros")).unwrap();
     let hashing = FileHasher::open(&path).unwrap();
     // As `head -c 3145728 /dev/zero | sha256sum` says.
     let zeros = "bbd05cf6097ac9b1f89ea29d2542c1b7b67ee46848393895f5a9e43fa1f621e5";

@@ -1,6 +1,6 @@
-//! Patches: the envelope in all its forms, whole or not at all, with the file's own endings.
+//! Patches: all forms, applied completely or not at all, with the line endings of the file.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on should stop where it is")]
+#![expect(clippy::unwrap_used, reason = "a failed test panics")]
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -12,23 +12,23 @@ use engine::files::patch::{PatchResult, parse, patch, plan};
 use engine::files::{Durability, Roots};
 use proptest::prelude::*;
 
-struct Folder {
-    _folder: tempfile::TempDir,
+struct TestDirectory {
+    _directory: tempfile::TempDir,
     top: PathBuf,
     roots: Roots,
 }
 
-fn folder(files: &[(&str, &str)]) -> Folder {
-    let folder = tempfile::tempdir().unwrap();
-    let top = folder.path().canonicalize().unwrap();
+fn directory(files: &[(&str, &str)]) -> TestDirectory {
+    let directory = tempfile::tempdir().unwrap();
+    let top = directory.path().canonicalize().unwrap();
     for (name, text) in files {
         fs::write(top.join(name), text).unwrap();
     }
     let roots = Roots::new(vec![top.clone()]);
-    Folder { _folder: folder, top, roots }
+    TestDirectory { _directory: directory, top, roots }
 }
 
-impl Folder {
+impl TestDirectory {
     fn patch(&self, body: &str) -> Result<PatchResult, Error> {
         let text = format!("*** Begin Patch\n{body}\n*** End Patch\n");
         patch(&self.roots, &self.top, &text, Durability::Relaxed)
@@ -57,7 +57,7 @@ impl Folder {
 }
 
 #[test]
-fn one_file_changes_as_the_chunks_say() {
+fn the_chunks_of_a_patch_change_one_file() {
     let cases: &[(&str, &str, &str, &str)] = &[
         ("replaces a line", "a\nb\nc\n", "@@\n a\n-b\n+B\n c", "a\nB\nc\n"),
         ("needs no header for the first chunk", "a\nb\n", "-a\n+A", "A\nb\n"),
@@ -86,36 +86,36 @@ fn one_file_changes_as_the_chunks_say() {
         ("keeps bytes that are not text", "\u{fffd}x\nb\n", "@@\n-b\n+B", "\u{fffd}x\nB\n"),
     ];
     for (what, before, body, after) in cases {
-        let folder = folder(&[("file", before)]);
-        let done = folder
+        let directory = directory(&[("file", before)]);
+        let done = directory
             .patch(&format!("*** Update File: file\n{body}"))
             .unwrap_or_else(|error| panic!("{what}: {error}"));
-        assert_eq!(folder.text("file"), *after, "{what}");
+        assert_eq!(directory.text("file"), *after, "{what}");
         assert_eq!(
             done,
-            PatchResult { updated: vec![folder.top.join("file")], ..PatchResult::default() },
+            PatchResult { updated: vec![directory.top.join("file")], ..PatchResult::default() },
             "{what}"
         );
-        assert_eq!(fs::read_dir(&folder.top).unwrap().count(), 1, "{what}");
+        assert_eq!(fs::read_dir(&directory.top).unwrap().count(), 1, "{what}");
     }
 }
 
 #[test]
 fn files_are_added_deleted_and_moved() {
-    let folder = folder(&[("old", "one\ntwo\n"), ("gone", "x"), ("same", "s\n")]);
-    fs::set_permissions(folder.top.join("old"), fs::Permissions::from_mode(0o750)).unwrap();
-    let done = folder
+    let directory = directory(&[("old", "one\ntwo\n"), ("gone", "x"), ("same", "s\n")]);
+    fs::set_permissions(directory.top.join("old"), fs::Permissions::from_mode(0o750)).unwrap();
+    let done = directory
         .patch(
             "*** Add File: sub/dir/new\n+hello\n+\n+world\n*** Delete File: gone\n*** Update File: old\n\
              *** Move to: moved/here\n@@\n-two\n+2\n*** Update File: same\n*** Move to: same\n@@\n-s\n+S",
         )
         .unwrap();
-    assert_eq!(folder.text("sub/dir/new"), "hello\n\nworld\n");
-    assert_eq!(folder.text("moved/here"), "one\n2\n");
-    assert_eq!(fs::metadata(folder.top.join("moved/here")).unwrap().permissions().mode() & 0o777, 0o750);
-    assert_eq!(folder.text("same"), "S\n");
-    assert!(!folder.top.join("gone").exists() && !folder.top.join("old").exists());
-    let at = |name: &str| folder.top.join(name);
+    assert_eq!(directory.text("sub/dir/new"), "hello\n\nworld\n");
+    assert_eq!(directory.text("moved/here"), "one\n2\n");
+    assert_eq!(fs::metadata(directory.top.join("moved/here")).unwrap().permissions().mode() & 0o777, 0o750);
+    assert_eq!(directory.text("same"), "S\n");
+    assert!(!directory.top.join("gone").exists() && !directory.top.join("old").exists());
+    let at = |name: &str| directory.top.join(name);
     assert_eq!(
         done,
         PatchResult {
@@ -126,29 +126,29 @@ fn files_are_added_deleted_and_moved() {
         }
     );
     let mut names: Vec<_> =
-        fs::read_dir(&folder.top).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+        fs::read_dir(&directory.top).unwrap().map(|entry| entry.unwrap().file_name()).collect();
     names.sort();
     assert_eq!(names, ["moved", "same", "sub"]);
 }
 
 #[test]
 fn parts_of_a_patch_see_what_earlier_parts_did() {
-    let folder = folder(&[("file", "a\nb\n")]);
-    folder
+    let directory = directory(&[("file", "a\nb\n")]);
+    directory
         .patch(
             "*** Update File: file\n@@\n-a\n+A\n*** Update File: file\n@@\n A\n-b\n+B\n*** Add File: new\n+n\n\
              *** Update File: new\n@@\n-n\n+N\n*** Add File: brief\n+x\n*** Delete File: brief",
         )
         .unwrap();
-    assert_eq!((folder.text("file"), folder.text("new")), ("A\nB\n".into(), "N\n".into()));
-    assert!(!folder.top.join("brief").exists());
+    assert_eq!((directory.text("file"), directory.text("new")), ("A\nB\n".into(), "N\n".into()));
+    assert!(!directory.top.join("brief").exists());
 }
 
 /// ARCHITECTURE.md, invariant 20.
 #[test]
 fn a_patch_that_cannot_be_applied_changes_nothing() {
-    let folder = folder(&[("file", "a\nb\n"), ("other", "x\n")]);
-    let before = folder.snapshot();
+    let directory = directory(&[("file", "a\nb\n"), ("other", "x\n")]);
+    let before = directory.snapshot();
     let first = "*** Update File: file\n@@\n-a\n+A\n*** Add File: new/file\n+n\n*** Delete File: other\n";
     for rest in [
         "*** Update File: missing\n@@\n-a\n+b",
@@ -161,40 +161,40 @@ fn a_patch_that_cannot_be_applied_changes_nothing() {
         "*** Add File: bad\nno plus",
         "*** Add File: file/below\n+x",
     ] {
-        assert!(folder.patch(&format!("{first}{rest}")).is_err(), "{rest}");
-        assert_eq!(folder.snapshot(), before, "{rest}");
+        assert!(directory.patch(&format!("{first}{rest}")).is_err(), "{rest}");
+        assert_eq!(directory.snapshot(), before, "{rest}");
     }
 }
 
 /// ARCHITECTURE.md, invariant 20.
 #[test]
-fn what_was_applied_is_put_back_when_a_later_file_fails() {
-    let folder = folder(&[("one", "a\n"), ("two", "b\n"), ("three", "c\n")]);
+fn applied_changes_are_rolled_back_when_a_later_file_fails() {
+    let directory = directory(&[("one", "a\n"), ("two", "b\n"), ("three", "c\n")]);
     let body = "*** Begin Patch\n*** Update File: one\n@@\n-a\n+A\n*** Delete File: two\n*** Add File: made/new\n+n\n\
                 *** Update File: three\n@@\n-c\n+C\n*** End Patch";
-    let planned = plan(&folder.roots, &folder.top, body).unwrap();
+    let planned = plan(&directory.roots, &directory.top, body).unwrap();
     assert_eq!(planned.changes().len(), 4);
     assert_eq!(planned.changes()[0].after.as_deref(), Some(b"A\n".as_slice()));
-    fs::write(folder.top.join("three"), "changed meanwhile\n").unwrap();
-    let before = folder.snapshot();
+    fs::write(directory.top.join("three"), "changed meanwhile\n").unwrap();
+    let before = directory.snapshot();
     assert!(matches!(planned.apply(Durability::Synced), Err(Error::Conflict { .. })));
-    assert_eq!(folder.snapshot(), before);
+    assert_eq!(directory.snapshot(), before);
 }
 
 #[test]
 fn one_file_under_two_names_is_refused() {
-    let folder = folder(&[("file", "a\n")]);
-    std::os::unix::fs::symlink("file", folder.top.join("link")).unwrap();
-    let done = folder.patch("*** Update File: file\n@@\n-a\n+b\n*** Update File: link\n@@\n-a\n+c");
+    let directory = directory(&[("file", "a\n")]);
+    std::os::unix::fs::symlink("file", directory.top.join("link")).unwrap();
+    let done = directory.patch("*** Update File: file\n@@\n-a\n+b\n*** Update File: link\n@@\n-a\n+c");
     assert!(matches!(done, Err(Error::Patch(PatchError::Twice { .. }))));
     // Alone, a link is patched through and stays.
-    folder.patch("*** Update File: link\n@@\n-a\n+b").unwrap();
-    assert_eq!(folder.text("file"), "b\n");
-    assert!(fs::symlink_metadata(folder.top.join("link")).unwrap().is_symlink());
+    directory.patch("*** Update File: link\n@@\n-a\n+b").unwrap();
+    assert_eq!(directory.text("file"), "b\n");
+    assert!(fs::symlink_metadata(directory.top.join("link")).unwrap().is_symlink());
 }
 
 #[test]
-fn malformed_patches_say_what_is_wrong() {
+fn malformed_patches_return_the_reason() {
     let wrap = |body: &str| format!("*** Begin Patch\n{body}\n*** End Patch");
     let cases = [
         (String::new(), "missing Begin/End markers"),
@@ -250,8 +250,8 @@ proptest! {
         prop_assume!(!open || (old.last().is_some_and(|line| !line.is_empty()) && new.last().is_some_and(|line| !line.is_empty())));
         // Without any ending a file does not say which one it uses.
         prop_assume!(!open || old.len() > 1);
-        let folder = folder(&[("file", &join(&old))]);
-        folder.patch(&diff(&old, &new)).unwrap();
-        prop_assert_eq!(folder.text("file"), join(&new));
+        let directory = directory(&[("file", &join(&old))]);
+        directory.patch(&diff(&old, &new)).unwrap();
+        prop_assert_eq!(directory.text("file"), join(&new));
     }
 }

@@ -1,6 +1,6 @@
-//! No path escapes the roots and none hangs, whichever way it is resolved.
+//! No path escapes the roots or blocks, with either way of resolution.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on should stop where it is")]
+#![expect(clippy::unwrap_used, reason = "a failed test panics")]
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -15,14 +15,14 @@ const BOTH: [ResolveStrategy; 2] = [ResolveStrategy::Kernel, ResolveStrategy::Wa
 
 /// Two roots `a` and `b`, and `outside` beside them.
 struct World {
-    _folder: tempfile::TempDir,
+    _directory: tempfile::TempDir,
     top: PathBuf,
     roots: Roots,
 }
 
 fn world(strategy: ResolveStrategy) -> World {
-    let folder = tempfile::tempdir().unwrap();
-    let top = folder.path().canonicalize().unwrap();
+    let directory = tempfile::tempdir().unwrap();
+    let top = directory.path().canonicalize().unwrap();
     for directory in ["a/deep/er", "b", "outside"] {
         fs::create_dir_all(top.join(directory)).unwrap();
     }
@@ -31,7 +31,7 @@ fn world(strategy: ResolveStrategy) -> World {
     fs::write(top.join("b/file"), "in b").unwrap();
     fs::write(top.join("outside/file"), "secret").unwrap();
     let roots = Roots::with_strategy(vec![top.join("a"), top.join("b")], strategy);
-    World { _folder: folder, top, roots }
+    World { _directory: directory, top, roots }
 }
 
 impl World {
@@ -273,7 +273,7 @@ fn narrowed_roots_cannot_be_moved_elsewhere_by_a_link() {
 
 /// ARCHITECTURE.md, invariant 17.
 #[test]
-fn a_directory_swapped_for_a_link_a_thousand_times_never_shows_what_is_outside() {
+fn a_directory_swapped_for_a_symlink_a_thousand_times_never_reveals_files_outside() {
     for strategy in BOTH {
         let world = world(strategy);
         let (swapped, aside, link) =
@@ -321,7 +321,7 @@ fn a_tilde_is_home_unless_it_is_a_name() {
 }
 
 #[test]
-fn reads_give_the_range_and_say_whether_more_follows() {
+fn reads_return_the_range_and_whether_more_follows() {
     let world = world(ResolveStrategy::Kernel);
     fs::write(world.top.join("a/ten"), "0123456789").unwrap();
     let path = world.admit("ten").unwrap();

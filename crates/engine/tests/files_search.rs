@@ -1,6 +1,6 @@
-//! Listing, globbing and searching: what is found, in which order, and when it stops.
+//! Listing, globbing and searching: results, order and limits.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on should stop where it is")]
+#![expect(clippy::unwrap_used, reason = "a failed test panics")]
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -16,14 +16,14 @@ use engine::files::{
 use rustix::fs::{CWD, FileType, Mode};
 
 struct Tree {
-    _folder: tempfile::TempDir,
+    _directory: tempfile::TempDir,
     top: PathBuf,
     roots: Roots,
 }
 
 fn tree(strategy: ResolveStrategy) -> Tree {
-    let folder = tempfile::tempdir().unwrap();
-    let top = folder.path().canonicalize().unwrap();
+    let directory = tempfile::tempdir().unwrap();
+    let top = directory.path().canonicalize().unwrap();
     for (name, text) in [
         ("root/src/main.rs", "fn main() {\n    needle();\n}\n"),
         ("root/src/lib.rs", "// Needle\npub fn needle() {}\n"),
@@ -45,7 +45,7 @@ fn tree(strategy: ResolveStrategy) -> Tree {
     symlink("../outside", top.join("root/escape")).unwrap();
     symlink("src/deep", top.join("root/linked")).unwrap();
     let roots = Roots::with_strategy(vec![top.join("root")], strategy);
-    Tree { _folder: folder, top, roots }
+    Tree { _directory: directory, top, roots }
 }
 
 impl Tree {
@@ -132,7 +132,7 @@ fn a_listing_is_sorted_and_a_recursive_one_goes_depth_first() {
 }
 
 #[test]
-fn a_listing_stops_at_its_bound_and_says_so() {
+fn a_listing_stops_at_its_limit_and_reports_it() {
     let tree = tree(ResolveStrategy::Kernel);
     for (most, truncated) in [(3, true), (19, false), (18, true), (0, true)] {
         let options = ListOptions { recursive: true, names_only: true, max_entries: Some(most) };
@@ -147,7 +147,7 @@ fn a_listing_stops_at_its_bound_and_says_so() {
 }
 
 #[test]
-fn globs_find_what_they_say() {
+fn globs_find_matching_paths() {
     let tree = tree(ResolveStrategy::Kernel);
     let cases: &[(&str, &[&str])] = &[
         ("src/*.rs", &["src/lib.rs", "src/main.rs"]),

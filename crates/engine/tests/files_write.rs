@@ -1,6 +1,6 @@
-//! Writes and edits: what is kept, what is refused, and that nothing is left lying around.
+//! Writes and edits: preserved properties, errors, and no temporary files left.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on should stop where it is")]
+#![expect(clippy::unwrap_used, reason = "a failed test panics")]
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
@@ -10,24 +10,24 @@ use engine::Error;
 use engine::error::EditError;
 use engine::files::{self, Durability, Edit, ResolveStrategy, RootedPath, Roots, WriteMode, WriteOptions};
 
-struct Folder {
-    _folder: tempfile::TempDir,
+struct TestDirectory {
+    _directory: tempfile::TempDir,
     top: PathBuf,
     roots: Roots,
 }
 
-fn folder() -> Folder {
-    folder_by(ResolveStrategy::Kernel)
+fn directory() -> TestDirectory {
+    directory_by(ResolveStrategy::Kernel)
 }
 
-fn folder_by(strategy: ResolveStrategy) -> Folder {
-    let folder = tempfile::tempdir().unwrap();
-    let top = folder.path().canonicalize().unwrap();
+fn directory_by(strategy: ResolveStrategy) -> TestDirectory {
+    let directory = tempfile::tempdir().unwrap();
+    let top = directory.path().canonicalize().unwrap();
     let roots = Roots::with_strategy(vec![top.clone()], strategy);
-    Folder { _folder: folder, top, roots }
+    TestDirectory { _directory: directory, top, roots }
 }
 
-impl Folder {
+impl TestDirectory {
     fn path(&self, name: &str) -> RootedPath {
         self.roots.admit(&self.top, Path::new(name)).unwrap()
     }
@@ -52,66 +52,66 @@ fn options(mode: WriteMode) -> WriteOptions {
 
 #[test]
 fn a_new_file_has_the_usual_mode_and_a_replaced_one_keeps_its_own() {
-    let folder = folder();
-    let written = files::write(&folder.path("new"), b"one", &WriteOptions::default()).unwrap();
+    let directory = directory();
+    let written = files::write(&directory.path("new"), b"one", &WriteOptions::default()).unwrap();
     assert!(written.created && written.bytes == 3 && written.mtime_ms > 0);
     // The umask belongs to the process, so an ordinary file is made to compare with.
-    fs::write(folder.top.join("plain"), "").unwrap();
-    let mode = |name: &str| fs::metadata(folder.top.join(name)).unwrap().permissions().mode();
+    fs::write(directory.top.join("plain"), "").unwrap();
+    let mode = |name: &str| fs::metadata(directory.top.join(name)).unwrap().permissions().mode();
     assert_eq!(mode("new"), mode("plain"));
     for (name, bits) in [("script", 0o751), ("secret", 0o600), ("setgid", 0o2755)] {
-        fs::write(folder.top.join(name), "old").unwrap();
-        fs::set_permissions(folder.top.join(name), fs::Permissions::from_mode(bits)).unwrap();
-        let written = files::write(&folder.path(name), b"new", &WriteOptions::default()).unwrap();
+        fs::write(directory.top.join(name), "old").unwrap();
+        fs::set_permissions(directory.top.join(name), fs::Permissions::from_mode(bits)).unwrap();
+        let written = files::write(&directory.path(name), b"new", &WriteOptions::default()).unwrap();
         assert!(!written.created);
         assert_eq!(mode(name) & 0o7777, bits, "{name}");
-        assert_eq!(folder.text(name), "new");
+        assert_eq!(directory.text(name), "new");
     }
 }
 
 #[test]
 fn owner_and_attributes_of_a_replaced_file_are_kept() {
-    let folder = folder();
-    fs::write(folder.top.join("file"), "old").unwrap();
+    let directory = directory();
+    fs::write(directory.top.join("file"), "old").unwrap();
     let is_root = rustix::process::geteuid().is_root();
     if is_root {
-        std::os::unix::fs::chown(folder.top.join("file"), Some(12345), Some(54321)).unwrap();
+        std::os::unix::fs::chown(directory.top.join("file"), Some(12345), Some(54321)).unwrap();
     }
     let flags = rustix::fs::XattrFlags::empty();
-    let marked = rustix::fs::setxattr(folder.top.join("file"), "user.note", b"kept", flags).is_ok();
-    files::write(&folder.path("file"), b"new", &WriteOptions::default()).unwrap();
-    let metadata = fs::metadata(folder.top.join("file")).unwrap();
+    let marked = rustix::fs::setxattr(directory.top.join("file"), "user.note", b"kept", flags).is_ok();
+    files::write(&directory.path("file"), b"new", &WriteOptions::default()).unwrap();
+    let metadata = fs::metadata(directory.top.join("file")).unwrap();
     if is_root {
         assert_eq!((metadata.uid(), metadata.gid()), (12345, 54321));
     }
     if marked {
         let mut value = [0; 4];
-        assert_eq!(rustix::fs::getxattr(folder.top.join("file"), "user.note", &mut value[..]).unwrap(), 4);
+        assert_eq!(rustix::fs::getxattr(directory.top.join("file"), "user.note", &mut value[..]).unwrap(), 4);
         assert_eq!(&value, b"kept");
     }
 }
 
 #[test]
 fn a_link_is_written_through_and_stays() {
-    let folder = folder();
-    fs::create_dir(folder.top.join("sub")).unwrap();
-    fs::write(folder.top.join("sub/real"), "old").unwrap();
-    symlink("sub/real", folder.top.join("relative")).unwrap();
-    symlink(folder.top.join("sub/real"), folder.top.join("absolute")).unwrap();
-    symlink("sub/fresh", folder.top.join("dangling")).unwrap();
+    let directory = directory();
+    fs::create_dir(directory.top.join("sub")).unwrap();
+    fs::write(directory.top.join("sub/real"), "old").unwrap();
+    symlink("sub/real", directory.top.join("relative")).unwrap();
+    symlink(directory.top.join("sub/real"), directory.top.join("absolute")).unwrap();
+    symlink("sub/fresh", directory.top.join("dangling")).unwrap();
     for atomic in [true, false] {
         for name in ["relative", "absolute"] {
             let content = format!("{name} {atomic}");
             let options = WriteOptions { atomic, ..WriteOptions::default() };
-            files::write(&folder.path(name), content.as_bytes(), &options).unwrap();
-            assert_eq!(folder.text("sub/real"), content);
-            assert!(fs::symlink_metadata(folder.top.join(name)).unwrap().is_symlink());
+            files::write(&directory.path(name), content.as_bytes(), &options).unwrap();
+            assert_eq!(directory.text("sub/real"), content);
+            assert!(fs::symlink_metadata(directory.top.join(name)).unwrap().is_symlink());
         }
     }
-    assert!(files::write(&folder.path("dangling"), b"made", &WriteOptions::default()).unwrap().created);
-    assert_eq!(folder.text("sub/fresh"), "made");
+    assert!(files::write(&directory.path("dangling"), b"made", &WriteOptions::default()).unwrap().created);
+    assert_eq!(directory.text("sub/fresh"), "made");
     assert!(matches!(
-        files::write(&folder.path("relative"), b"", &options(WriteMode::Create)),
+        files::write(&directory.path("relative"), b"", &options(WriteMode::Create)),
         Err(Error::Exists { .. })
     ));
 }
@@ -121,11 +121,11 @@ fn of_many_that_create_one_succeeds() {
     let ways =
         [(true, ResolveStrategy::Kernel), (true, ResolveStrategy::Walk), (false, ResolveStrategy::Kernel)];
     for (atomic, strategy) in ways {
-        let folder = folder_by(strategy);
+        let directory = directory_by(strategy);
         let options = WriteOptions { mode: WriteMode::Create, atomic, ..WriteOptions::default() };
         let wins = std::thread::scope(|scope| {
             let create = |index: u8| {
-                let path = folder.path("contested");
+                let path = directory.path("contested");
                 scope.spawn(move || match files::write(&path, &[index; 1000], &options) {
                     Ok(written) => usize::from(written.created),
                     Err(Error::Exists { .. }) => 0,
@@ -136,24 +136,24 @@ fn of_many_that_create_one_succeeds() {
             threads.into_iter().map(|thread| thread.join().unwrap()).sum::<usize>()
         });
         assert_eq!(wins, 1);
-        assert_eq!(folder.names(), ["contested"]);
-        assert_eq!(folder.text("contested").len(), 1000);
+        assert_eq!(directory.names(), ["contested"]);
+        assert_eq!(directory.text("contested").len(), 1000);
     }
 }
 
 /// ARCHITECTURE.md, invariant 19.
 #[test]
 fn many_that_replace_all_succeed_and_readers_see_whole_files() {
-    replace_at_once(&folder_by(ResolveStrategy::Kernel));
-    replace_at_once(&folder_by(ResolveStrategy::Walk));
+    replace_at_once(&directory_by(ResolveStrategy::Kernel));
+    replace_at_once(&directory_by(ResolveStrategy::Walk));
 }
 
-fn replace_at_once(folder: &Folder) {
+fn replace_at_once(directory: &TestDirectory) {
     let quick = WriteOptions { durability: Durability::Relaxed, ..WriteOptions::default() };
-    files::write(&folder.path("file"), &[b'0'; 5000], &quick).unwrap();
+    files::write(&directory.path("file"), &[b'0'; 5000], &quick).unwrap();
     std::thread::scope(|scope| {
         for letter in b'a'..b'e' {
-            let path = folder.path("file");
+            let path = directory.path("file");
             scope.spawn(move || {
                 for round in 1..100 {
                     files::write(&path, &vec![letter; round * 50], &quick).unwrap();
@@ -161,67 +161,68 @@ fn replace_at_once(folder: &Folder) {
             });
         }
         for _ in 0..500 {
-            let content = files::read(&folder.path("file"), files::ReadRange::whole(1 << 20)).unwrap().bytes;
+            let content =
+                files::read(&directory.path("file"), files::ReadRange::whole(1 << 20)).unwrap().bytes;
             assert!(!content.is_empty() && content.iter().all(|byte| *byte == content[0]));
         }
     });
-    assert_eq!(folder.names(), ["file"]);
+    assert_eq!(directory.names(), ["file"]);
 }
 
 #[test]
 fn appending_adds_and_creates() {
-    let folder = folder();
-    assert!(files::write(&folder.path("log"), b"one\n", &options(WriteMode::Append)).unwrap().created);
-    let inode = fs::metadata(folder.top.join("log")).unwrap().ino();
-    assert!(!files::write(&folder.path("log"), b"two\n", &options(WriteMode::Append)).unwrap().created);
-    assert_eq!(folder.text("log"), "one\ntwo\n");
-    assert_eq!(fs::metadata(folder.top.join("log")).unwrap().ino(), inode);
+    let directory = directory();
+    assert!(files::write(&directory.path("log"), b"one\n", &options(WriteMode::Append)).unwrap().created);
+    let inode = fs::metadata(directory.top.join("log")).unwrap().ino();
+    assert!(!files::write(&directory.path("log"), b"two\n", &options(WriteMode::Append)).unwrap().created);
+    assert_eq!(directory.text("log"), "one\ntwo\n");
+    assert_eq!(fs::metadata(directory.top.join("log")).unwrap().ino(), inode);
 }
 
 #[test]
 fn a_file_changed_or_missing_since_it_was_seen_is_a_conflict() {
-    let folder = folder();
-    let seen = files::write(&folder.path("file"), b"one", &WriteOptions::default()).unwrap().mtime_ms;
+    let directory = directory();
+    let seen = files::write(&directory.path("file"), b"one", &WriteOptions::default()).unwrap().mtime_ms;
     for mode in [WriteMode::Replace, WriteMode::Append] {
         let stale = WriteOptions { expected_mtime_ms: Some(seen - 1), mode, ..WriteOptions::default() };
-        match files::write(&folder.path("file"), b"two", &stale).unwrap_err() {
+        match files::write(&directory.path("file"), b"two", &stale).unwrap_err() {
             Error::Conflict { expected_ms, found_ms, .. } => {
                 assert_eq!((expected_ms, found_ms), (seen - 1, Some(seen)))
             }
             other => panic!("{other}"),
         }
-        let missing = files::write(&folder.path("missing"), b"two", &stale).unwrap_err();
+        let missing = files::write(&directory.path("missing"), b"two", &stale).unwrap_err();
         assert!(matches!(missing, Error::Conflict { found_ms: None, .. }));
     }
     let fresh = WriteOptions { expected_mtime_ms: Some(seen), ..WriteOptions::default() };
-    files::write(&folder.path("file"), b"two", &fresh).unwrap();
+    files::write(&directory.path("file"), b"two", &fresh).unwrap();
     let none = WriteOptions { expected_mtime_ms: Some(0), ..WriteOptions::default() };
-    files::write(&folder.path("other"), b"x", &none).unwrap();
-    assert_eq!(folder.names(), ["file", "other"]);
+    files::write(&directory.path("other"), b"x", &none).unwrap();
+    assert_eq!(directory.names(), ["file", "other"]);
 }
 
 #[test]
 fn a_write_that_fails_leaves_nothing() {
-    let folder = folder();
-    fs::create_dir(folder.top.join("directory")).unwrap();
-    assert!(files::write(&folder.path("directory"), b"x", &WriteOptions::default()).is_err());
-    assert!(files::write(&folder.path("no/such/parent"), b"x", &WriteOptions::default()).is_err());
-    assert!(files::write(&folder.path("."), b"x", &WriteOptions::default()).is_err());
-    assert_eq!(folder.names(), ["directory"]);
+    let directory = directory();
+    fs::create_dir(directory.top.join("directory")).unwrap();
+    assert!(files::write(&directory.path("directory"), b"x", &WriteOptions::default()).is_err());
+    assert!(files::write(&directory.path("no/such/parent"), b"x", &WriteOptions::default()).is_err());
+    assert!(files::write(&directory.path("."), b"x", &WriteOptions::default()).is_err());
+    assert_eq!(directory.names(), ["directory"]);
 }
 
 #[test]
-fn an_edit_replaces_what_was_meant_and_shows_before_and_after() {
-    let folder = folder();
-    fs::write(folder.top.join("file"), "let a = 1;\r\nlet b = 2;\r\nend").unwrap();
+fn an_edit_replaces_the_text_and_returns_both_versions() {
+    let directory = directory();
+    fs::write(directory.top.join("file"), "let a = 1;\r\nlet b = 2;\r\nend").unwrap();
     let change = Edit { old: "1;\nlet b".into(), new: "3;\nlet c".into(), ..Edit::default() };
-    let edited = files::edit(&folder.path("file"), &change).unwrap();
-    assert_eq!(folder.text("file"), "let a = 3;\r\nlet c = 2;\r\nend");
+    let edited = files::edit(&directory.path("file"), &change).unwrap();
+    assert_eq!(directory.text("file"), "let a = 3;\r\nlet c = 2;\r\nend");
     assert_eq!(edited.replacements, 1);
     assert_eq!(edited.before.as_deref(), Some("let a = 1;\r\nlet b = 2;\r\nend"));
-    assert_eq!(&*edited.after, folder.text("file"));
+    assert_eq!(&*edited.after, directory.text("file"));
     let all = Edit { old: "let".into(), new: "var".into(), replace_all: true, ..Edit::default() };
-    assert_eq!(files::edit(&folder.path("file"), &all).unwrap().replacements, 2);
+    assert_eq!(files::edit(&directory.path("file"), &all).unwrap().replacements, 2);
     let cases = [
         ("file", "var", "x", EditError::Ambiguous { count: 2 }),
         ("file", "nothing", "x", EditError::NotFound),
@@ -230,52 +231,52 @@ fn an_edit_replaces_what_was_meant_and_shows_before_and_after() {
     ];
     for (name, old, new, expected) in cases {
         let change = Edit { old: old.into(), new: new.into(), ..Edit::default() };
-        match files::edit(&folder.path(name), &change).unwrap_err() {
+        match files::edit(&directory.path(name), &change).unwrap_err() {
             Error::Edit(error) => assert_eq!(error, expected),
             other => panic!("{other}"),
         }
     }
     let whole = Edit { new: "fresh".into(), ..Edit::default() };
-    assert!(files::edit(&folder.path("made/for/it"), &whole).unwrap().written.created);
-    assert_eq!(folder.text("made/for/it"), "fresh");
+    assert!(files::edit(&directory.path("made/for/it"), &whole).unwrap().written.created);
+    assert_eq!(directory.text("made/for/it"), "fresh");
 }
 
 #[test]
 fn an_edit_is_not_made_to_a_file_that_changed_since_it_was_planned() {
-    let folder = folder();
-    fs::write(folder.top.join("file"), "one two").unwrap();
+    let directory = directory();
+    fs::write(directory.top.join("file"), "one two").unwrap();
     let change = Edit { old: "one".into(), new: "three".into(), ..Edit::default() };
-    let planned = files::plan_edit(&folder.path("file"), &change).unwrap();
+    let planned = files::plan_edit(&directory.path("file"), &change).unwrap();
     assert_eq!(&*planned.after, "three two");
-    fs::write(folder.top.join("file"), "one two!").unwrap();
+    fs::write(directory.top.join("file"), "one two!").unwrap();
     assert!(matches!(planned.apply(), Err(Error::Conflict { .. })));
-    assert_eq!(folder.text("file"), "one two!");
+    assert_eq!(directory.text("file"), "one two!");
     let whole = Edit { new: "mine".into(), ..Edit::default() };
-    let planned = files::plan_edit(&folder.path("new"), &whole).unwrap();
-    fs::write(folder.top.join("new"), "theirs").unwrap();
+    let planned = files::plan_edit(&directory.path("new"), &whole).unwrap();
+    fs::write(directory.top.join("new"), "theirs").unwrap();
     assert!(matches!(planned.apply(), Err(Error::Conflict { .. })));
-    assert_eq!(folder.text("new"), "theirs");
-    assert_eq!(folder.names(), ["file", "new"]);
+    assert_eq!(directory.text("new"), "theirs");
+    assert_eq!(directory.names(), ["file", "new"]);
 }
 
 #[test]
-fn permissions_that_are_asked_for_hold_for_new_and_old_files() {
-    let folder = folder();
-    let mode_of = |name: &str| fs::metadata(folder.top.join(name)).unwrap().permissions().mode() & 0o7777;
+fn requested_permissions_apply_to_new_and_existing_files() {
+    let directory = directory();
+    let mode_of = |name: &str| fs::metadata(directory.top.join(name)).unwrap().permissions().mode() & 0o7777;
     for (mode, atomic) in [(WriteMode::Replace, true), (WriteMode::Replace, false), (WriteMode::Append, true)]
     {
         let name = format!("{mode:?}-{atomic}");
         for permissions in [0o640, 0o755, 0o600] {
             let options =
                 WriteOptions { mode, atomic, permissions: Some(permissions), ..WriteOptions::default() };
-            files::write(&folder.path(&name), b"x", &options).unwrap();
+            files::write(&directory.path(&name), b"x", &options).unwrap();
             assert_eq!(mode_of(&name), permissions, "{name}");
         }
         let kept = WriteOptions { mode, atomic, ..WriteOptions::default() };
-        files::write(&folder.path(&name), b"x", &kept).unwrap();
+        files::write(&directory.path(&name), b"x", &kept).unwrap();
         assert_eq!(mode_of(&name), 0o600, "{name} without a wish");
     }
     let special = WriteOptions { permissions: Some(0o4755), ..WriteOptions::default() };
-    files::write(&folder.path("special"), b"x", &special).unwrap();
+    files::write(&directory.path("special"), b"x", &special).unwrap();
     assert_eq!(mode_of("special"), 0o755, "nothing but what owner, group and others may do");
 }

@@ -1,4 +1,4 @@
-//! What a process is given and what comes back: bytes, status, environment, directory, terminal.
+//! Input and output of a process, its status, environment, directory and terminal.
 
 mod support;
 
@@ -25,7 +25,7 @@ async fn output_arrives_as_it_was_written_on_the_stream_it_was_written_to() {
 }
 
 #[tokio::test]
-async fn a_program_that_cannot_be_started_says_why() {
+async fn a_program_that_cannot_be_started_returns_the_reason() {
     let mut session = engine(Containment::Best).open_session().unwrap();
     for (program, kind) in [
         ("/nowhere/x", "no such file"),
@@ -42,8 +42,8 @@ async fn a_program_that_cannot_be_started_says_why() {
 
 #[tokio::test]
 async fn a_script_without_an_interpreter_line_runs_in_the_shell() {
-    let folder = tempfile::tempdir().unwrap();
-    let script = folder.path().join("script");
+    let directory = tempfile::tempdir().unwrap();
+    let script = directory.path().join("script");
     std::fs::write(&script, "echo \"$1 from a script\"\n").unwrap();
     std::fs::set_permissions(&script, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
     let mut session = engine(Containment::Best).open_session().unwrap();
@@ -52,7 +52,7 @@ async fn a_script_without_an_interpreter_line_runs_in_the_shell() {
 }
 
 #[tokio::test]
-async fn input_reaches_the_program_and_ends_when_told() {
+async fn input_reaches_the_program_and_ends_at_eof() {
     let mut session = engine(Containment::Best).open_session().unwrap();
     let process = session.start(argv(&["cat"])).unwrap().running().await.unwrap();
     assert_eq!(process.input(Bytes::from_static(b"one "), false).await.unwrap(), 4);
@@ -70,7 +70,7 @@ async fn input_reaches_the_program_and_ends_when_told() {
 
 /// ARCHITECTURE.md, invariant 15.
 #[tokio::test]
-async fn a_program_that_does_not_read_its_input_stalls_nobody() {
+async fn a_program_that_does_not_read_its_input_delays_no_other() {
     let mut session = engine(Containment::Best).open_session().unwrap();
     let process = session.start(argv(&["sleep", "1000"])).unwrap().running().await.unwrap();
     let flood = process.clone();

@@ -1,5 +1,5 @@
-//! Ends that are easy to miss: a start that failed, a pipe that ends within a character, input that comes too late.
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop where it is")]
+//! Unusual ends: a failed start, output that ends within a character, late input.
+#![allow(clippy::unwrap_used, reason = "a failed test panics")]
 
 mod support;
 

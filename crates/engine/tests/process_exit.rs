@@ -1,5 +1,5 @@
-//! The exit of the leader as an entry of the log: behind all output that the leader wrote, before that of its children.
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop where it is")]
+//! The exit of the leader as an entry of the log: after all output of the leader, before later output of its children.
+#![allow(clippy::unwrap_used, reason = "a failed test panics")]
 
 mod support;
 

@@ -1,4 +1,4 @@
-//! Much output, slow readers, many processes: nothing is lost, nothing is left.
+//! Large output, slow readers, many processes: no output is lost, and no process is left.
 
 mod support;
 

@@ -1,6 +1,6 @@
-//! Limits hold for the whole tree, are told when they end it, and leave nothing behind.
+//! Limits apply to the whole tree, are reported when they end it, and leave no cgroup.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on should stop where it is")]
+#![expect(clippy::unwrap_used, reason = "a failed test panics")]
 
 mod support;
 
@@ -55,7 +55,7 @@ async fn a_tree_makes_no_more_processes_than_it_may() {
 }
 
 #[tokio::test]
-async fn a_tree_that_uses_up_its_memory_is_ended_and_that_is_told() {
+async fn a_tree_over_its_memory_limit_is_ended_and_the_exit_reports_it() {
     let limits = ResourceLimits { memory_bytes: Some(48 * MIB), ..ResourceLimits::default() };
     if !are_held(&limits) {
         return;
@@ -79,7 +79,7 @@ async fn a_tree_that_uses_up_its_memory_is_ended_and_that_is_told() {
 
 #[tokio::test]
 async fn limits_of_the_single_process_hold() {
-    let folder = tempfile::tempdir().unwrap();
+    let directory = tempfile::tempdir().unwrap();
     let engine = engine(Containment::Best);
     let mut session = session(&engine);
     let limits = ResourceLimits {
@@ -90,7 +90,7 @@ async fn limits_of_the_single_process_hold() {
     };
     let asked = run(&mut session, limited("ulimit -c; ulimit -n; ulimit -t", limits)).await;
     assert_eq!(asked.text().lines().collect::<Vec<_>>(), ["0", "20", "1"]);
-    let big = folder.path().join("big");
+    let big = directory.path().join("big");
     let fill = format!("exec head -c 50000000 /dev/zero > {}", big.display());
     let filled = run(&mut session, limited(&fill, limits)).await;
     assert_eq!(filled.closed.exit, ExitStatus::Signal(Signal::from_number(libc::SIGXFSZ).unwrap()));
@@ -102,7 +102,7 @@ async fn limits_of_the_single_process_hold() {
     assert_eq!(unlimited.text().trim(), "unlimited");
 }
 
-/// The folder of this process's groups in a hierarchy of version 1.
+/// The directory of this process's groups in a hierarchy of version 1.
 fn own_groups(controller: &str) -> Option<PathBuf> {
     let own = fs::read_to_string("/proc/self/cgroup").ok()?;
     let path = own.lines().find_map(|line| line.split_once(&format!(":{controller}:")))?.1;
@@ -142,20 +142,20 @@ async fn groups_go_with_their_tree_and_those_of_dead_daemons_with_the_next() {
         session.start(limited("sleep 60 & echo $$; exec sleep 60", limits)).unwrap().running().await.unwrap();
     assert!(!stray.exists());
     let pid = process.pid().unwrap();
-    let holds = |folder: &PathBuf| {
-        names_with(folder, "").iter().any(|group| {
+    let holds = |directory: &PathBuf| {
+        names_with(directory, "").iter().any(|group| {
             fs::read_to_string(group.join("cgroup.procs"))
                 .is_ok_and(|pids| pids.lines().any(|line| line == pid.to_string()))
         })
     };
     let mine = names_with(&parent, &format!("-{}.", std::process::id()));
-    let folder = mine.into_iter().find(holds).expect("a group with the process in it");
+    let directory = mine.into_iter().find(holds).expect("a group with the process in it");
     process.kill(Signal::KILL).await.unwrap();
     gather(&process).await;
     process.gone().await;
-    until("nobody is in it", || !holds(&folder)).await;
+    until("nobody is in it", || !holds(&directory)).await;
     // What is as it was made is used again, and only for the same limit.
-    let groups = || names_with(&folder, "").iter().filter(|path| path.is_dir()).count();
+    let groups = || names_with(&directory, "").iter().filter(|path| path.is_dir()).count();
     for _ in 0..5 {
         run(&mut session, limited("exit 0", limits)).await;
     }
@@ -164,7 +164,7 @@ async fn groups_go_with_their_tree_and_those_of_dead_daemons_with_the_next() {
     run(&mut session, limited("exit 0", ResourceLimits { processes: Some(9), ..limits })).await;
     assert_eq!(groups(), used + 1);
     drop((session, process, engine));
-    until("the folder is gone", || !folder.exists()).await;
+    until("the directory is gone", || !directory.exists()).await;
 }
 
 #[tokio::test]
@@ -184,7 +184,7 @@ async fn a_program_that_cannot_be_executed_leaves_no_group() {
     let parent = own_groups("memory").unwrap();
     until("nothing is left", || {
         let mine = names_with(&parent, &format!("-{}.", std::process::id()));
-        mine.iter().all(|folder| names_with(folder, "").iter().all(|path| !path.is_dir()))
+        mine.iter().all(|directory| names_with(directory, "").iter().all(|path| !path.is_dir()))
     })
     .await;
 }

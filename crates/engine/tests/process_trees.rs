@@ -1,5 +1,5 @@
-//! Trees that die whole, and what a leader leaves behind: with cgroups and without.
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop where it is")]
+//! Kills of whole trees and background processes of a leader, with and without cgroups.
+#![allow(clippy::unwrap_used, reason = "a failed test panics")]
 
 mod support;
 

@@ -1,5 +1,5 @@
-//! Confinements on kernels that can do less, on top of each other, and with the networks they may have.
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop where it is")]
+//! Confinements with missing kernel features, stacked profiles, and networks.
+#![allow(clippy::unwrap_used, reason = "a failed test panics")]
 
 mod sandbox_support;
 mod support;
@@ -225,7 +225,7 @@ async fn a_link_in_the_place_of_a_writable_path_leads_nowhere() {
 }
 
 #[tokio::test]
-async fn what_is_hidden_cannot_be_moved_into_sight() {
+async fn a_hidden_path_cannot_be_moved_to_a_visible_one() {
     let place = Place::new();
     let (_engine, mut session) = engine_with("", OnGap::Refuse);
     std::fs::create_dir_all(place.path("work/a/b/state")).unwrap();
@@ -241,7 +241,7 @@ async fn what_is_hidden_cannot_be_moved_into_sight() {
 }
 
 #[tokio::test]
-async fn a_process_limits_itself_and_nobody_else() {
+async fn the_rlimits_of_a_process_do_not_affect_others() {
     let place = Place::new();
     let (_engine, mut session) = engine_with("", OnGap::Refuse);
     let other = "/usr/bin/python3 -c 'import os,resource; resource.prlimit(os.getppid(), resource.RLIMIT_NOFILE, (9, 9))'";
@@ -252,7 +252,7 @@ async fn a_process_limits_itself_and_nobody_else() {
 }
 
 #[tokio::test]
-async fn only_what_is_listed_can_be_read() {
+async fn only_listed_paths_can_be_read() {
     let place = Place::new();
     let (_engine, mut session) = engine_with("", OnGap::Refuse);
     let system = ["/usr", "/bin", "/lib", "/lib64", "/etc"].map(Into::into).to_vec();
@@ -272,7 +272,7 @@ async fn only_what_is_listed_can_be_read() {
 }
 
 #[tokio::test]
-async fn a_network_of_its_own_reaches_itself_and_nobody_else() {
+async fn a_private_network_reaches_only_itself() {
     let place = Place::new();
     let (_engine, mut session) = engine_with("", OnGap::Refuse);
     let own = || [Profile { network: Network::Loopback, ..place.profile("workspace-write") }];
@@ -322,24 +322,24 @@ async fn what_appears_later_is_noticed() {
 }
 
 #[tokio::test]
-async fn what_is_mounted_later_is_read_only_too() {
+async fn later_mounts_are_read_only_too() {
     let place = Place::new();
     let (_engine, mut session) = engine_with("", OnGap::Refuse);
     assert!(succeeds(&mut session, place.spec("true", "workspace-write")).await);
-    let folder = place.path("outside/folder");
-    let mount = |words: &[&str]| Command::new(words[0]).args(&words[1..]).arg(&folder).status().unwrap();
+    let directory = place.path("outside/directory");
+    let mount = |words: &[&str]| Command::new(words[0]).args(&words[1..]).arg(&directory).status().unwrap();
     if !mount(&["mount", "-t", "tmpfs", "none"]).success() {
         // Only root can mount where others see it.
         return;
     }
-    let changed = succeeds(&mut session, place.spec("chmod 700 $OUT/folder", "workspace-write")).await;
-    let written = succeeds(&mut session, place.spec("echo x > $OUT/folder/new", "workspace-write")).await;
+    let changed = succeeds(&mut session, place.spec("chmod 700 $OUT/directory", "workspace-write")).await;
+    let written = succeeds(&mut session, place.spec("echo x > $OUT/directory/new", "workspace-write")).await;
     assert!(mount(&["umount"]).success());
     assert!(!changed && !written);
 }
 
 #[tokio::test]
-async fn a_linked_hooks_folder_cannot_be_replaced() {
+async fn a_symlinked_hooks_directory_cannot_be_replaced() {
     let place = Place::new();
     let (_engine, mut session) = engine_with("", OnGap::Refuse);
     std::fs::rename(place.path("work/.git/hooks"), place.path("work/shared")).unwrap();
@@ -351,7 +351,7 @@ async fn a_linked_hooks_folder_cannot_be_replaced() {
 }
 
 #[tokio::test]
-async fn a_denial_is_told_and_an_ordinary_failure_is_not() {
+async fn a_denial_is_reported_and_an_ordinary_failure_is_not() {
     let place = Place::new();
     let (_engine, mut session) = engine_with("", OnGap::Refuse);
     let got = support::run(&mut session, place.spec("touch $OUT/new", "workspace-write")).await;

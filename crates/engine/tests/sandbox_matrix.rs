@@ -1,10 +1,6 @@
 //! Runs attacks and permitted actions in confined processes, on pipes and on terminals, as the current user and, if that is
 //! root, also as an ordinary user. Prints the results as a table.
-#![allow(
-    clippy::unwrap_used,
-    clippy::print_stdout,
-    reason = "a test that cannot go on should stop where it is"
-)]
+#![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a failed test panics")]
 
 mod sandbox_support;
 mod support;

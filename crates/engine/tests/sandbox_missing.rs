@@ -1,5 +1,5 @@
 //! Protected paths that do not exist: confined processes cannot create them, and stand-ins are removed afterwards.
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop where it is")]
+#![allow(clippy::unwrap_used, reason = "a failed test panics")]
 
 mod sandbox_support;
 mod support;
@@ -42,7 +42,7 @@ async fn waiting(session: &mut Session, place: &Place) -> Process {
     process
 }
 
-async fn go_on(process: &Process) -> bool {
+async fn finish_attack(process: &Process) -> bool {
     process.input("\n".into(), true).await.unwrap();
     support::gather(process).await.closed.exit == ExitStatus::Code(0)
 }
@@ -105,7 +105,7 @@ async fn commands_and_engines_share_stand_ins() {
     ];
     for process in &processes {
         assert!(place.path("work/.codex").is_dir(), "another command still runs");
-        assert!(!go_on(process).await);
+        assert!(!finish_attack(process).await);
     }
     assert!(!place.path("work/.codex").exists());
 }
@@ -139,7 +139,7 @@ async fn stand_ins_of_a_killed_daemon_are_removed_unless_they_hold_files() {
     // A process outside creates a repository while a command runs.
     let process = waiting(&mut session, &place).await;
     fs::write(left.join("config"), "mine").unwrap();
-    assert!(!go_on(&process).await);
+    assert!(!finish_attack(&process).await);
     assert_eq!(fs::read_to_string(left.join("config")).unwrap(), "mine");
     assert_eq!(fs::metadata(&left).unwrap().permissions().mode() & 0o7777, 0o700);
 }

@@ -1,5 +1,5 @@
-//! The examples do what they say, against `rexd exec-server` and each other.
-#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on says so and ends")]
+//! Runs the examples against `rexd exec-server` and each other.
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a failed test panics")]
 
 use std::io::{BufRead as _, BufReader};
 use std::process::{Child, Stdio};
@@ -28,7 +28,7 @@ impl Drop for Serving {
 }
 
 #[test]
-fn a_client_speaks_over_streams_that_it_is_given() {
+fn a_client_uses_given_streams() {
     let program = exec_server();
     let arguments = [program.to_str().unwrap(), "exec-server", "--listen", "stdio"];
     assert!(run(&Sandbox::new(), "connect_stdio", &arguments).starts_with('/'), "the path of a shell");
@@ -55,7 +55,7 @@ fn a_server_is_started_as_a_child_and_used() {
 }
 
 #[test]
-fn a_server_of_ones_own_serves_whoever_connects() {
+fn an_own_server_serves_every_client() {
     let sandbox = Sandbox::new();
     let mut command = sandbox.command(program("examples/run_main"));
     let mut serving = Serving(command.stdout(Stdio::piped()).spawn().unwrap());

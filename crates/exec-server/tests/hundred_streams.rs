@@ -1,5 +1,5 @@
-//! A hundred streams over one executor's WebSocket: each has its own process, and feels nothing of the others.
-#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on says so and ends")]
+//! A hundred streams over one executor's WebSocket: each has its own process and is independent of the others.
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a failed test panics")]
 
 mod through_hub;
 
@@ -127,7 +127,7 @@ async fn resume(world: &HubWorld, session: String) -> ExecServerClient {
 }
 
 #[tokio::test]
-async fn a_hundred_streams_hear_their_own_and_the_reset_of_one_is_felt_by_no_other() {
+async fn a_hundred_streams_are_independent_and_the_reset_of_one_affects_no_other() {
     let world = Arc::new(HubWorld::new(Executor::Rexd));
     let talkers = talkers(&world).await;
     let (mut raw, session) = Raw::connect(&world, "to-be-reset").await;

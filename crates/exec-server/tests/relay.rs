@@ -1,5 +1,5 @@
-//! Through a hub: an executor made with this crate registers, and clients reach it by its rendezvous.
-#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on says so and ends")]
+//! Through a hub: an executor that uses this crate registers, and clients connect to it through the rendezvous.
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a failed test panics")]
 
 mod through_hub;
 

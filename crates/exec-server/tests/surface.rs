@@ -1,5 +1,5 @@
-//! The names of the two documents, against a real server: v0 and v1, files, a child that ends with its handle.
-#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on says so and ends")]
+//! The public API against a real server: v0 and v1, files, and a child that ends with its handle.
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a failed test panics")]
 
 use std::collections::BTreeMap;
 use std::time::Instant;
@@ -78,8 +78,8 @@ async fn files_are_written_copied_read_and_removed() {
     let served = ExecServer::start(&sandbox);
     let client = connect(&served).await;
     let place = |name: &str| format!("file://{}/{name}", sandbox.root().display());
-    let folder = FsCreateDirectoryParams { path: place("a/b"), ..Default::default() };
-    client.fs_create_directory(folder).await.unwrap();
+    let directory = FsCreateDirectoryParams { path: place("a/b"), ..Default::default() };
+    client.fs_create_directory(directory).await.unwrap();
     let write =
         FsWriteFileParams { path: place("a/b/c"), data_base64: "aGk=".to_owned(), ..Default::default() };
     client.fs_write_file(write).await.unwrap();
@@ -133,7 +133,7 @@ async fn the_older_vocabulary_is_spoken_too() {
 }
 
 #[tokio::test]
-async fn a_child_ends_with_its_handle_and_one_that_cannot_serve_says_why() {
+async fn a_child_ends_with_its_handle_and_a_failed_one_returns_the_reason() {
     let options = ExecServerClientConnectOptions::default();
     let command = ExecServerLaunchCommand::exec_server(exec_server());
     let server = spawn_local_exec_server(command.clone(), options.clone()).await.unwrap();

@@ -1,4 +1,4 @@
-//! `rexhub`: connects clients to hosts behind NAT. So far: tokens, and the executor registry with its rendezvous.
+//! `rexhub`: connects clients to machines behind NAT. It implements tokens and the executor registry with its rendezvous.
 
 mod api_error;
 pub mod args;

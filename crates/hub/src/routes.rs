@@ -1,6 +1,6 @@
 //! The hub's HTTP routes.
 //!
-//! | route | who | what |
+//! | route | client | response |
 //! |---|---|---|
 //! | `POST /cloud/executor/{id}/register` | executor | a URL to connect to, with a ticket |
 //! | `GET /cloud/executor/{id}/rendezvous?ticket=` | executor | its WebSocket |

@@ -1,4 +1,4 @@
-//! From a configuration to a running hub, and to its end.
+//! Runs the hub of a configuration until a signal stops it.
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
@@ -32,10 +32,10 @@ pub enum StartError {
     #[error(transparent)]
     Listen(#[from] BindError),
     /// The operating system does not report the address of the listener.
-    #[error("reading the listener's address failed")]
+    #[error("cannot read the address of the listener")]
     Address(#[from] std::io::Error),
-    /// TLS cannot be served.
-    #[error("TLS cannot be served")]
+    /// TLS cannot be set up.
+    #[error("cannot set up TLS")]
     Tls(#[from] TlsError),
     /// The store cannot be opened.
     #[error(transparent)]

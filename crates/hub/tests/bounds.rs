@@ -1,5 +1,5 @@
 //! Peers that send too much or read too little lose their own streams, and no others.
-#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on says so and ends")]
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a failed test panics")]
 
 mod support;
 

@@ -1,5 +1,5 @@
 //! The installed files of `rexhub`: a valid systemd unit, manual pages and completions.
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on says so and ends")]
+#![allow(clippy::unwrap_used, reason = "a failed test panics")]
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

@@ -1,5 +1,5 @@
 //! The program `rexhub`: its line on stdout, tokens, TLS, errors, and its end.
-#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on says so and ends")]
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a failed test panics")]
 
 mod support;
 

@@ -1,5 +1,5 @@
 //! The registration of executors: tickets, tokens, owners, and every error.
-#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on says so and ends")]
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a failed test panics")]
 
 mod support;
 

@@ -1,5 +1,5 @@
 //! The released executor of Codex 0.131.0: it registers at the hub, and two harnesses use it at once.
-#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on says so and ends")]
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a failed test panics")]
 
 mod support;
 

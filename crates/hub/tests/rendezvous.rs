@@ -1,5 +1,5 @@
 //! Frames between one executor and several harnesses. The payloads are arbitrary: the hub does not read them.
-#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on says so and ends")]
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a failed test panics")]
 
 mod support;
 

@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_child_that_is_asked_to_end_does_not_wait_for_its_input() {
+    async fn a_child_that_is_ended_does_not_wait_for_its_input() {
         let mut command = Command::new("sleep");
         command.arg("1000");
         let (_link, mut child) = spawn(command, &Limits::default()).unwrap();

@@ -38,11 +38,11 @@ impl Intake {
         if self.buffer.capacity() - self.buffer.len() < self.read_bytes / 2 {
             self.buffer.reserve(self.read_bytes);
         }
-        let room = self.buffer.capacity() - self.buffer.len();
+        let free = self.buffer.capacity() - self.buffer.len();
         // The future keeps no state between polls: it is one call of `poll_read`.
         let polled = pin!(input.read_buf(&mut self.buffer)).poll(cx);
         match &polled {
-            Poll::Ready(Ok(read)) if *read >= room.min(self.read_bytes) => {
+            Poll::Ready(Ok(read)) if *read >= free.min(self.read_bytes) => {
                 self.read_bytes = (self.read_bytes * 4).min(LARGE_READ);
             }
             Poll::Pending if self.buffer.is_empty() => {

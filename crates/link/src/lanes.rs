@@ -17,7 +17,7 @@ pub struct Closed;
 
 impl std::fmt::Display for Closed {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("the link is closed")
+        f.write_str("the connection is closed")
     }
 }
 

@@ -1,4 +1,4 @@
-//! A pair of links in memory, for tests: what one side sends, the other receives, without bytes or system calls.
+//! A pair of links in memory, for tests: messages pass between them without bytes or system calls.
 
 use std::io;
 

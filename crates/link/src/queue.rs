@@ -65,8 +65,8 @@ impl Head {
 
 impl io::Write for Head {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let mut room = self.bytes.get_mut(self.used..).unwrap_or_default();
-        let written = room.write(bytes)?;
+        let mut free = self.bytes.get_mut(self.used..).unwrap_or_default();
+        let written = free.write(bytes)?;
         self.used += written;
         Ok(written)
     }

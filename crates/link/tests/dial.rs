@@ -1,5 +1,5 @@
-//! Outbound connections against small servers: answers in pieces, redirects, refusals, a server that speaks first.
-#![expect(clippy::unwrap_used, reason = "a test that fails may panic")]
+//! Outbound connections against small servers: fragmented responses, redirects, rejections, and a server that sends first.
+#![expect(clippy::unwrap_used, reason = "a failed test panics")]
 
 use std::time::Duration;
 
@@ -49,7 +49,7 @@ fn answer(status: &str, headers: &str, body: &str) -> String {
 }
 
 #[tokio::test]
-async fn a_request_arrives_as_it_was_made_and_its_answer_comes_back() {
+async fn a_request_arrives_unchanged_and_its_response_is_returned() {
     let (address, serving) = server(vec![answer("201 Created", "x-made: yes\r\n", "done")]).await;
     let mut request = Request::new(Method::POST, format!("http://{address}/a/b?c=d"));
     request.headers.insert("authorization", HeaderValue::from_static("Bearer t"));
@@ -64,7 +64,7 @@ async fn a_request_arrives_as_it_was_made_and_its_answer_comes_back() {
 }
 
 #[tokio::test]
-async fn redirects_are_followed_where_that_is_wanted_and_secrets_stay_at_home() {
+async fn redirects_are_followed_on_request_without_credentials_for_other_hosts() {
     let (elsewhere, there) = server(vec![answer("200 OK", "", "here")]).await;
     let first = answer("302 Found", "location: b\r\n", "");
     let second = answer("307 Temporary Redirect", &format!("location: http://{elsewhere}/c\r\n"), "");
@@ -96,7 +96,7 @@ async fn an_answer_that_does_not_come_is_late_and_a_server_that_is_not_there_is_
 }
 
 #[tokio::test]
-async fn what_a_server_says_right_behind_its_answer_is_not_lost() {
+async fn data_after_the_handshake_response_is_not_lost() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let serving = tokio::spawn(async move {
@@ -124,9 +124,9 @@ async fn what_a_server_says_right_behind_its_answer_is_not_lost() {
 }
 
 #[tokio::test]
-async fn a_refused_handshake_says_what_the_server_said() {
+async fn a_rejected_handshake_contains_the_response_body() {
     let (address, _serving) = server(vec![answer("403 Forbidden", "", "no ticket")]).await;
     let refused = dial::websocket(&format!("ws://{address}/"), &HeaderMap::new(), &Tls::default()).await;
-    let Err(DialError::Refused { status, said }) = refused else { panic!("{refused:?}") };
-    assert_eq!((status, said.as_str()), (StatusCode::FORBIDDEN, "no ticket"));
+    let Err(DialError::Refused { status, body }) = refused else { panic!("{refused:?}") };
+    assert_eq!((status, body.as_str()), (StatusCode::FORBIDDEN, "no ticket"));
 }

@@ -1,5 +1,5 @@
-//! Streams over one link: a hundred side by side, none hears another, none waits for another, each ends by itself.
-#![expect(clippy::expect_used, reason = "a test that fails may panic")]
+//! A hundred concurrent streams over one link: they are independent of each other.
+#![expect(clippy::expect_used, reason = "a failed test panics")]
 
 use std::time::Duration;
 
@@ -125,7 +125,7 @@ async fn messages_of_any_length_pass_whole_in_both_directions() {
 
 /// ARCHITECTURE.md, invariant 61.
 #[tokio::test]
-async fn a_stream_that_nobody_reads_does_not_slow_the_others() {
+async fn an_unread_stream_does_not_slow_the_others() {
     let (mut acceptor, mut streams) = streams(3);
     let mut served = Vec::new();
     for (_, link) in &streams {
@@ -154,7 +154,7 @@ async fn a_stream_that_nobody_reads_does_not_slow_the_others() {
 }
 
 #[tokio::test]
-async fn dropping_a_link_resets_its_stream_after_what_was_sent() {
+async fn dropping_a_link_resets_its_stream_after_the_sent_messages() {
     let (acceptor, mut streams) = streams(1);
     let mut acceptor = acceptor;
     let (_, mut harness) = streams.remove(0);
@@ -187,7 +187,7 @@ async fn the_end_of_the_socket_is_the_end_of_every_stream() {
 }
 
 #[tokio::test]
-async fn what_is_no_frame_changes_nothing() {
+async fn an_invalid_frame_changes_nothing() {
     let (at_executor, to_executor) = link::memory::pair(&link::Limits::default());
     serve(mux::executor(at_executor, Limits::default(), &TaskTracker::new()));
     for bytes in [&b"{}"[..], b"\x08\x02\x12\x01s\x4a\x00", b"\x08\x01\x12\x01s", b"\xff\xff"] {

@@ -1,5 +1,5 @@
-//! Streams without input or output: whatever the way does to frames, each message arrives once and in order, or both
-//! ends know that it does not; and whatever a peer sends, memory has a bound.
+//! Streams without I/O: whichever frames are lost, duplicated or reordered, each message arrives once and in order, or both
+//! ends receive a reset; and memory is bounded whatever a peer sends.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -331,7 +331,7 @@ fn a_reader_that_takes_nothing_holds_back_its_own_peer_and_then_gets_everything(
 }
 
 #[test]
-fn the_end_waits_for_what_was_sent_and_then_both_know_it() {
+fn the_end_waits_for_sent_messages_and_reaches_both_ends() {
     let mut world = World::new(&small(), 0, CarrierKind { lost: 30, doubled: 20, delay: 300 }, 11);
     let sent = messages(&[500; 20], b'h');
     sent.iter().for_each(|message| world.ends[0].send(message.clone()));

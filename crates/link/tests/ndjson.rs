@@ -1,5 +1,5 @@
-//! Lines over a byte stream: where they are cut, how long they may be, and in which order they leave.
-#![expect(clippy::unwrap_used, reason = "a test that fails may panic")]
+//! Lines over a byte stream: fragmentation, length limits, and the order of sent messages.
+#![expect(clippy::unwrap_used, reason = "a failed test panics")]
 
 use std::pin::Pin;
 use std::task::{Context, Poll};

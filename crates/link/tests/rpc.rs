@@ -1,5 +1,5 @@
-//! Requests over a link in memory: every row of the spec's "JSON-RPC edge", batches, withdrawal and limits.
-#![expect(clippy::unwrap_used, reason = "a test that fails may panic")]
+//! Requests over a link in memory: every row of the spec's "JSON-RPC edge", batches, cancellation and limits.
+#![expect(clippy::unwrap_used, reason = "a failed test panics")]
 
 use std::task::Poll;
 
@@ -75,7 +75,7 @@ async fn each_line_gets_the_answer_it_deserves_and_the_connection_lives() {
 
 /// ARCHITECTURE.md, invariant 15.
 #[tokio::test]
-async fn an_oversized_line_is_told_its_length_and_the_limit() {
+async fn an_oversized_line_is_answered_with_its_length_and_the_limit() {
     let (mut client, requests) = start(RpcLimits { line_bytes: 200, ..RpcLimits::default() });
     tokio::spawn(echo(requests));
     send(&client, &"x".repeat(300)).await;
@@ -90,7 +90,7 @@ async fn a_batch_is_answered_in_one_line_in_the_order_of_its_calls() {
     send(&client, &line).await;
     let (first, quiet, second) =
         (requests.next().await.unwrap(), requests.next().await.unwrap(), requests.next().await.unwrap());
-    assert!(first.reply.is_wanted() && !quiet.reply.is_wanted());
+    assert!(first.reply.is_expected() && !quiet.reply.is_expected());
     second.reply.ok("late first").await;
     quiet.reply.ok("nobody hears this").await;
     first.reply.error(RpcError::cancelled()).await;
@@ -210,7 +210,7 @@ async fn params_are_the_text_that_arrived_and_decode_by_name() {
 }
 
 #[tokio::test]
-async fn requests_that_are_too_large_together_are_refused_and_the_rest_goes_on() {
+async fn requests_that_are_too_large_together_are_rejected_and_later_ones_served() {
     let (mut client, mut requests) = start(RpcLimits { in_flight_bytes: 100, ..RpcLimits::default() });
     let large = |id: u32, size: usize| {
         format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"m","params":{{"x":"{}"}}}}"#, "a".repeat(size))

@@ -1,5 +1,5 @@
 //! Descriptors as a link: real pipes, sockets, terminals, files and `/dev/null`.
-#![expect(clippy::unwrap_used, reason = "a test that fails may panic")]
+#![expect(clippy::unwrap_used, reason = "a failed test panics")]
 
 use std::fs::File;
 use std::io::{Read, Write};

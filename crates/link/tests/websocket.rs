@@ -1,5 +1,5 @@
 //! A WebSocket as a link, with an independent implementation at the other end.
-#![expect(clippy::unwrap_used, reason = "a test that fails may panic")]
+#![expect(clippy::unwrap_used, reason = "a failed test panics")]
 
 use std::time::Duration;
 
@@ -103,7 +103,7 @@ async fn compressed_messages_are_unpacked_up_to_the_limit_and_no_further() {
 
 /// ARCHITECTURE.md, invariant 33.
 #[tokio::test]
-async fn compression_once_asked_for_holds_for_every_later_message() {
+async fn compression_applies_to_every_message_after_the_request() {
     let (link, _closer, mut peer) = pair(100).await;
     link.outgoing.respond("plain".into()).await.unwrap();
     link.outgoing.flush().await.unwrap();
@@ -190,7 +190,7 @@ async fn a_peer_that_vanishes_ends_the_link() {
 }
 
 #[tokio::test]
-async fn broken_frames_are_told_as_a_mistake() {
+async fn invalid_frames_close_with_a_protocol_error() {
     let unmasked = vec![0x81, 2, b'h', b'i'];
     let reserved = vec![0xc1, 0x80, 0, 0, 0, 0];
     let unknown = vec![0x83, 0x80, 0, 0, 0, 0];
@@ -239,7 +239,7 @@ async fn a_peer_that_answers_pings_stays() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_peer_is_not_taken_for_dead_while_nobody_reads_what_it_says() {
+async fn a_peer_is_not_closed_as_silent_while_its_messages_are_unread() {
     let (mut link, _closer, mut peer) = pair(100).await;
     // Somebody who waited for a message, and then waits for it no more.
     let no_longer = tokio::time::timeout(Duration::from_secs(1), link.incoming.recv()).await;

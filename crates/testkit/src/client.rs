@@ -27,7 +27,7 @@ pub struct Client<C> {
     pub carrier: C,
     inbox: VecDeque<Value>,
     next_id: u64,
-    said: VecDeque<String>,
+    conversation: VecDeque<String>,
     log: Log,
     /// The checks on every line.
     pub invariants: Invariants,
@@ -42,7 +42,7 @@ impl<C: Carrier> Client<C> {
             carrier,
             inbox: VecDeque::new(),
             next_id: 0,
-            said: VecDeque::new(),
+            conversation: VecDeque::new(),
             log,
             invariants: Invariants::default(),
             patience: PATIENCE,
@@ -133,8 +133,8 @@ impl<C: Carrier> Client<C> {
 
     /// The same, or the error of the connection. Earlier messages are kept.
     pub fn try_take(&mut self, what: &str, fits: impl Fn(&Value) -> bool) -> io::Result<Value> {
-        if let Some(place) = self.inbox.iter().position(&fits) {
-            return Ok(self.inbox.remove(place).expect("it was just there"));
+        if let Some(index) = self.inbox.iter().position(&fits) {
+            return Ok(self.inbox.remove(index).expect("it was just there"));
         }
         let deadline = Instant::now() + self.patience;
         loop {
@@ -187,7 +187,7 @@ impl<C: Carrier> Client<C> {
                 Ok(Some(line))
             }
             Received::End => Ok(None),
-            Received::Late => self.fail("nothing was said in time"),
+            Received::Late => self.fail("no message in time"),
         }
     }
 
@@ -196,7 +196,7 @@ impl<C: Carrier> Client<C> {
         let line = match self.carrier.receive(Instant::now() + within)? {
             Received::Message(line) => line,
             Received::End => return Ok(None),
-            Received::Late => anyhow::bail!("nothing was said within {within:?}; the log: {}", self.log()),
+            Received::Late => anyhow::bail!("no message within {within:?}; the log: {}", self.log()),
         };
         if let Ok(message) = serde_json::from_str(&line) {
             self.invariants.check(&line, &message);
@@ -250,18 +250,18 @@ impl<C: Carrier> Client<C> {
 
     /// Collects the output of a process until it contains a text. The rest of the same event is included.
     pub fn until(&mut self, process_id: &str, text: &str) -> String {
-        let mut said = String::new();
-        while !said.contains(text) {
-            let message = self.take(&format!("{text:?} from {process_id} after {said:?}"), |message| {
+        let mut output = String::new();
+        while !output.contains(text) {
+            let message = self.take(&format!("{text:?} from {process_id} after {output:?}"), |message| {
                 message["method"].is_string() && message["params"]["process_id"] == process_id
             });
             let method = message["method"].as_str().unwrap_or_default();
             if matches!(method, "exec.exit" | "pty.exit") {
-                self.fail(&format!("{process_id} ended before it said {text:?}: {said:?}"));
+                self.fail(&format!("{process_id} ended before it wrote {text:?}: {output:?}"));
             }
-            said.push_str(&String::from_utf8_lossy(&data(&message["params"])));
+            output.push_str(&String::from_utf8_lossy(&data(&message["params"])));
         }
-        said
+        output
     }
 
     /// Reads to the end. Returns kept messages too.
@@ -279,18 +279,22 @@ impl<C: Carrier> Client<C> {
     }
 
     fn remember(&mut self, direction: char, line: &str) {
-        if self.said.len() == REMEMBERED_LINES {
-            self.said.pop_front();
+        if self.conversation.len() == REMEMBERED_LINES {
+            self.conversation.pop_front();
         }
-        self.said.push_back(format!("{direction} {}", shorten_text(line)));
+        self.conversation.push_back(format!("{direction} {}", shorten_text(line)));
     }
 
     /// Panics with the conversation so far.
     pub fn fail(&self, why: &str) -> ! {
         let log = self.log();
         let kept: Vec<String> = self.inbox.iter().map(shorten).collect();
-        let said: Vec<&str> = self.said.iter().map(String::as_str).collect();
-        panic!("{why}\n--- conversation\n{}\n--- kept\n{}\n--- log\n{log}", said.join("\n"), kept.join("\n"));
+        let lines: Vec<&str> = self.conversation.iter().map(String::as_str).collect();
+        panic!(
+            "{why}\n--- conversation\n{}\n--- kept\n{}\n--- log\n{log}",
+            lines.join("\n"),
+            kept.join("\n")
+        );
     }
 }
 

@@ -15,10 +15,10 @@ use crate::sse::Stream;
 /// Methods that may take long: the next request is sent without waiting for their response.
 const SLOW: [&str; 4] = ["exec.wait", "fs.grep", "fs.glob", "fs.list"];
 
-/// A message from any of the connections.
+/// An item received on any of the connections.
 #[derive(Debug)]
-enum Arrival {
-    Answer(io::Result<String>),
+enum CarrierItem {
+    Response(io::Result<String>),
     Event(String),
     /// A stream of events broke.
     Broken(io::Error),
@@ -31,29 +31,29 @@ pub struct HttpCarrier {
     token: Option<String>,
     pieces: LineSplitter,
     /// The connection for sequential requests.
-    asking: Http,
+    requests: Http,
     /// Responses are delivered before events, so that an event follows the response with its process.
     answers: VecDeque<String>,
-    arrivals: Receiver<Arrival>,
-    arrive: Sender<Arrival>,
+    items: Receiver<CarrierItem>,
+    item_sender: Sender<CarrierItem>,
     /// The connections for events.
-    listening: Vec<TcpStream>,
+    event_streams: Vec<TcpStream>,
     is_over: bool,
 }
 
 impl HttpCarrier {
     /// Connects to an address.
     pub fn connect(address: SocketAddr, token: Option<&str>) -> io::Result<HttpCarrier> {
-        let (arrive, arrivals) = channel();
+        let (item_sender, items) = channel();
         Ok(HttpCarrier {
             address,
             token: token.map(str::to_owned),
             pieces: LineSplitter::default(),
-            asking: Http::connect(address)?,
+            requests: Http::connect(address)?,
             answers: VecDeque::new(),
-            arrivals,
-            arrive,
-            listening: Vec::new(),
+            items,
+            item_sender,
+            event_streams: Vec::new(),
             is_over: false,
         })
     }
@@ -63,9 +63,9 @@ impl HttpCarrier {
             return self.post_aside(message);
         }
         let headers = bearer(self.token.as_deref());
-        let answer = self.asking.ask("/rpc", &headers, Some(&message))?;
+        let answer = self.requests.ask("/rpc", &headers, Some(&message))?;
         if answer.head.header("connection") == Some("close") {
-            self.asking = Http::connect(self.address)?;
+            self.requests = Http::connect(self.address)?;
         }
         if let Some(line) = line_of(answer) {
             for session in sessions_in(&line) {
@@ -81,13 +81,13 @@ impl HttpCarrier {
         let mut http = Http::connect(self.address)?;
         let headers = bearer(self.token.as_deref());
         http.send("/rpc", &headers, Some(&message))?;
-        let arrive = self.arrive.clone();
+        let item_sender = self.item_sender.clone();
         std::thread::spawn(move || {
             let answer = http.head().and_then(|head| {
                 let body = http.body(&head)?;
                 Ok(String::from_utf8(body).map_err(io::Error::other)?.trim_end().to_owned())
             });
-            arrive.send(Arrival::Answer(answer)).ok();
+            item_sender.send(CarrierItem::Response(answer)).ok();
         });
         self.catch_up()
     }
@@ -96,7 +96,7 @@ impl HttpCarrier {
     fn catch_up(&mut self) -> io::Result<()> {
         let headers = bearer(self.token.as_deref());
         for _ in 0..2 {
-            self.asking.ask("/healthz", &headers, None)?;
+            self.requests.ask("/healthz", &headers, None)?;
         }
         Ok(())
     }
@@ -105,21 +105,21 @@ impl HttpCarrier {
     pub fn listen(&mut self, session: &str, last: Option<&str>) -> io::Result<()> {
         let opened = Stream::open(self.address, self.token.as_deref(), session, last)?;
         let mut stream = opened.map_err(|answer| io::Error::other(format!("no events: {answer:?}")))?;
-        self.listening.push(stream.handle());
-        let arrive = self.arrive.clone();
+        self.event_streams.push(stream.handle());
+        let item_sender = self.item_sender.clone();
         std::thread::spawn(move || {
             loop {
-                let arrival = match stream.event() {
+                let item = match stream.event() {
                     Ok(Some(event)) => {
                         let id = number_in(&event.data).map(|number| number.to_string());
                         assert_eq!(event.id, id, "the id of an event is its number");
-                        Arrival::Event(event.data)
+                        CarrierItem::Event(event.data)
                     }
                     Ok(None) => return,
-                    Err(error) => Arrival::Broken(error),
+                    Err(error) => CarrierItem::Broken(error),
                 };
-                let is_over = matches!(arrival, Arrival::Broken(_));
-                if arrive.send(arrival).is_err() || is_over {
+                let is_over = matches!(item, CarrierItem::Broken(_));
+                if item_sender.send(item).is_err() || is_over {
                     return;
                 }
             }
@@ -138,11 +138,11 @@ impl Carrier for HttpCarrier {
             return Ok(Received::Message(answer));
         }
         let left = deadline.saturating_duration_since(Instant::now());
-        match self.arrivals.recv_timeout(left) {
-            Ok(Arrival::Answer(answer)) => Ok(Received::Message(answer?)),
-            Ok(Arrival::Event(line)) => Ok(Received::Message(line)),
-            Ok(Arrival::Broken(_)) if self.is_over => Ok(Received::End),
-            Ok(Arrival::Broken(error)) => Err(error),
+        match self.items.recv_timeout(left) {
+            Ok(CarrierItem::Response(answer)) => Ok(Received::Message(answer?)),
+            Ok(CarrierItem::Event(line)) => Ok(Received::Message(line)),
+            Ok(CarrierItem::Broken(_)) if self.is_over => Ok(Received::End),
+            Ok(CarrierItem::Broken(error)) => Err(error),
             Err(RecvTimeoutError::Timeout) if self.is_over => Ok(Received::End),
             Err(RecvTimeoutError::Timeout) => Ok(Received::Late),
             Err(RecvTimeoutError::Disconnected) => Ok(Received::End),
@@ -157,12 +157,12 @@ impl Carrier for HttpCarrier {
             self.catch_up()?;
         }
         self.is_over = true;
-        for stream in self.listening.drain(..) {
+        for stream in self.event_streams.drain(..) {
             // The server may have closed it already.
             stream.shutdown(Shutdown::Both).ok();
         }
         // No sender remains: read the rest of the channel.
-        self.arrive = channel().0;
+        self.item_sender = channel().0;
         Ok(())
     }
 
@@ -173,7 +173,7 @@ impl Carrier for HttpCarrier {
 
 impl Drop for HttpCarrier {
     fn drop(&mut self) {
-        for stream in &self.listening {
+        for stream in &self.event_streams {
             stream.shutdown(Shutdown::Both).ok();
         }
     }

@@ -17,7 +17,7 @@ pub struct Invariants {
     has_reconnected: bool,
     /// The streams with an event since events were lost; `None` if none were lost. The first event of a stream
     /// after that may have any higher number.
-    heard_since: Option<HashSet<(String, String)>>,
+    seen_since_reconnect: Option<HashSet<(String, String)>>,
 }
 
 impl Invariants {
@@ -30,7 +30,7 @@ impl Invariants {
     pub fn lost(&mut self, session: &str, count: u64) {
         *self.last_event.entry(session.to_owned()).or_default() += count;
         if count > 0 {
-            self.heard_since = Some(HashSet::new());
+            self.seen_since_reconnect = Some(HashSet::new());
         }
     }
 
@@ -100,7 +100,7 @@ impl Invariants {
         if let Some(seq) = params.get("seq") {
             let stream = (process.to_owned(), method.to_owned());
             let seq = seq.as_u64().expect("a number");
-            let may_skip = self.heard_since.as_mut().is_some_and(|heard| heard.insert(stream.clone()));
+            let may_skip = self.seen_since_reconnect.as_mut().is_some_and(|seen| seen.insert(stream.clone()));
             let last = self.last_seq.insert(stream, seq).unwrap_or(0);
             assert!(seq == last + 1 || (may_skip && seq > last), "seq has a gap: {}", shorten(message));
             let encoding = params["encoding"].as_str();

@@ -76,7 +76,7 @@ impl<R: Read + AsFd, W: Write + AsFd> Lines<R, W> {
     pub fn read_once(&mut self, deadline: Instant) -> Vec<u8> {
         assert!(self.buffer.is_empty(), "something was read already: {}", self.buffer.len());
         let input = self.input.as_ref().expect("an input");
-        assert!(wait_readable(input, deadline), "nothing was said in time");
+        assert!(wait_readable(input, deadline), "no output in time");
         self.fill().expect("a read");
         self.buffer.clone()
     }

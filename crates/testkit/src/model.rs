@@ -43,12 +43,12 @@ impl Call {
 
     /// This call if it has no output yet, or the call that polls; `None` when it is complete.
     fn next(&self, outputs: &BTreeMap<String, String>) -> Option<Value> {
-        let (mut heard, mut name) = (String::new(), self.name.clone());
+        let (mut collected, mut name) = (String::new(), self.name.clone());
         for number in 1.. {
             let Some(output) = outputs.get(&name) else { break };
-            heard += output;
+            collected += output;
             let wanted = self.until.as_ref()?;
-            if heard.contains(wanted) || session_in(output).is_none() {
+            if collected.contains(wanted) || session_in(output).is_none() {
                 return None;
             }
             name = follow_up(&self.name, number);
@@ -56,7 +56,7 @@ impl Call {
         if name == self.name {
             return Some(function_call(&name, &self.tool, with_sessions(self.arguments.clone(), outputs)));
         }
-        let arguments = json!({ "session_id": session_in(&heard)?, "chars": "" });
+        let arguments = json!({ "session_id": session_in(&collected)?, "chars": "" });
         Some(function_call(&name, "write_stdin", arguments))
     }
 }
@@ -66,7 +66,7 @@ pub type Turn = Vec<Call>;
 
 /// The requests and outputs that the model received.
 #[derive(Debug, Default)]
-struct Seen {
+struct ModelLog {
     outputs: BTreeMap<String, String>,
     requests: Vec<Value>,
 }
@@ -75,7 +75,7 @@ struct Seen {
 #[derive(Debug)]
 pub struct Model {
     address: SocketAddr,
-    seen: Arc<Mutex<Seen>>,
+    log: Arc<Mutex<ModelLog>>,
     is_over: Arc<AtomicBool>,
     accepting: Option<JoinHandle<()>>,
 }
@@ -85,9 +85,9 @@ impl Model {
     pub fn start(script: Vec<Turn>) -> Model {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         let address = listener.local_addr().expect("its address");
-        let seen = Arc::new(Mutex::new(Seen::default()));
+        let log = Arc::new(Mutex::new(ModelLog::default()));
         let is_over = Arc::new(AtomicBool::new(false));
-        let (script, shared, over) = (Arc::new(script), Arc::clone(&seen), Arc::clone(&is_over));
+        let (script, shared, over) = (Arc::new(script), Arc::clone(&log), Arc::clone(&is_over));
         let accepting = std::thread::spawn(move || {
             for stream in listener.incoming().map_while(Result::ok) {
                 if over.load(Ordering::Acquire) {
@@ -97,7 +97,7 @@ impl Model {
                 std::thread::spawn(move || serve(stream, &script, &shared).ok());
             }
         });
-        Model { address, seen, is_over, accepting: Some(accepting) }
+        Model { address, log, is_over, accepting: Some(accepting) }
     }
 
     /// The base URL of the API.
@@ -120,16 +120,16 @@ impl Model {
 
     /// The outputs of all tools so far.
     pub fn outputs(&self) -> BTreeMap<String, String> {
-        self.seen().outputs.clone()
+        self.log().outputs.clone()
     }
 
     /// All requests so far.
     pub fn requests(&self) -> Vec<Value> {
-        self.seen().requests.clone()
+        self.log().requests.clone()
     }
 
-    fn seen(&self) -> std::sync::MutexGuard<'_, Seen> {
-        self.seen.lock().expect("the lock is not poisoned")
+    fn log(&self) -> std::sync::MutexGuard<'_, ModelLog> {
+        self.log.lock().expect("the lock is not poisoned")
     }
 }
 
@@ -144,14 +144,14 @@ impl Drop for Model {
 }
 
 /// Serves the requests of one connection.
-fn serve(stream: TcpStream, script: &[Turn], seen: &Mutex<Seen>) -> io::Result<()> {
+fn serve(stream: TcpStream, script: &[Turn], log: &Mutex<ModelLog>) -> io::Result<()> {
     stream.set_nodelay(true)?;
     let mut reader = BufReader::new(stream);
     while let Some((line, body)) = request(&mut reader)? {
         let answer = match line.split(' ').collect::<Vec<_>>()[..] {
             ["POST", path, _] if path.ends_with("/responses") => {
-                let asked: Value = serde_json::from_slice(&body)?;
-                let items = answer(&asked, script, &mut seen.lock().expect("the lock is not poisoned"));
+                let parsed: Value = serde_json::from_slice(&body)?;
+                let items = answer(&parsed, script, &mut log.lock().expect("the lock is not poisoned"));
                 ("200 OK", "text/event-stream", events(items))
             }
             _ => ("404 Not Found", "text/plain", String::new()),
@@ -185,14 +185,14 @@ fn request(reader: &mut BufReader<TcpStream>) -> io::Result<Option<(String, Vec<
 }
 
 /// The next items of this conversation.
-fn answer(asked: &Value, script: &[Turn], seen: &mut Seen) -> Vec<Value> {
-    let items = asked["input"].as_array().cloned().unwrap_or_default();
+fn answer(body: &Value, script: &[Turn], log: &mut ModelLog) -> Vec<Value> {
+    let items = body["input"].as_array().cloned().unwrap_or_default();
     for item in items.iter().filter(|item| item["type"] == "function_call_output") {
         let name = item["call_id"].as_str().unwrap_or_default().to_owned();
-        seen.outputs.insert(name, text_of(&item["output"]));
+        log.outputs.insert(name, text_of(&item["output"]));
     }
-    seen.requests.push(asked.clone());
-    let next = |turn: &Turn| turn.iter().filter_map(|call| call.next(&seen.outputs)).collect::<Vec<_>>();
+    log.requests.push(body.clone());
+    let next = |turn: &Turn| turn.iter().filter_map(|call| call.next(&log.outputs)).collect::<Vec<_>>();
     let calls = script.iter().map(next).find(|calls| !calls.is_empty());
     calls.unwrap_or_else(|| {
         let content = json!([{ "type": "output_text", "text": LAST_WORDS }]);
@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn the_script_is_played_by_what_was_answered() {
+    fn the_outputs_of_tools_determine_the_next_turn() {
         let first = Call::new("a", "exec_command", json!({ "cmd": "cat" })).until("ready");
         let second = Call::new("b", "write_stdin", json!({ "session_id": "$session:a", "chars": "x" }));
         let model = Model::start(vec![vec![first], vec![second]]);

@@ -266,15 +266,15 @@ mod tests {
     #[test]
     fn a_cut_comes_after_exactly_so_many_bytes_in_its_direction() {
         for toward in [Direction::Daemon, Direction::Client] {
-            let (_folder, proxy, mut client) = echo();
+            let (_directory, proxy, mut client) = echo();
             client.write_all(b"before").unwrap();
             client.read_exact(&mut [0; 6]).unwrap();
             proxy.cut_after(toward, 3, CutKind::Closed);
             client.write_all(b"abcdef").unwrap();
-            let mut heard = String::new();
+            let mut received = String::new();
             // Unread bytes in the proxy turn the close into a reset.
-            client.read_to_string(&mut heard).ok();
-            assert!("abc".starts_with(&heard), "{toward:?}: {heard:?}");
+            client.read_to_string(&mut received).ok();
+            assert!("abc".starts_with(&received), "{toward:?}: {received:?}");
             assert_eq!((proxy.passed(toward), proxy.cuts()), (9, 1), "{toward:?}");
             let mut next = TcpStream::connect(proxy.addresses.http).unwrap();
             next.write_all(b"on").unwrap();
@@ -283,8 +283,8 @@ mod tests {
     }
 
     #[test]
-    fn a_stalled_connection_says_nothing_and_a_reset_one_says_so() {
-        let (_folder, proxy, mut client) = echo();
+    fn a_stalled_connection_is_silent_and_a_reset_one_reports_an_error() {
+        let (_directory, proxy, mut client) = echo();
         client.write_all(b"x").unwrap();
         client.read_exact(&mut [0]).unwrap();
         proxy.cut(CutKind::Stalled);
@@ -301,11 +301,11 @@ mod tests {
 
     #[test]
     fn a_throttled_link_loses_nothing() {
-        let (_folder, proxy, mut client) = echo();
+        let (_directory, proxy, mut client) = echo();
         proxy.throttle(Some(100));
         client.write_all(&[7; 1_000]).unwrap();
-        let mut heard = [0; 1_000];
-        client.read_exact(&mut heard).unwrap();
-        assert_eq!(heard, [7; 1_000]);
+        let mut received = [0; 1_000];
+        client.read_exact(&mut received).unwrap();
+        assert_eq!(received, [7; 1_000]);
     }
 }

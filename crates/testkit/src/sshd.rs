@@ -111,17 +111,17 @@ fn serve(sandbox: &Sandbox, port: u16, host_key: &Path, more: &str) -> Result<Ch
     command.args(["-D", "-e", "-f"]).arg(file).stdout(Stdio::null()).stderr(Stdio::piped());
     let mut child = command.spawn().map_err(|error| error.to_string())?;
     let mut log = BufReader::new(child.stderr.take().expect("stderr"));
-    let mut said = String::new();
+    let mut output = String::new();
     // The server logs that it listens; if it fails, its log ends.
-    while log.read_line(&mut said).map_err(|error| error.to_string())? > 0 {
-        if said.contains("Server listening on") {
+    while log.read_line(&mut output).map_err(|error| error.to_string())? > 0 {
+        if output.contains("Server listening on") {
             // Keep reading, or the server blocks on a full pipe.
             std::thread::spawn(move || std::io::copy(&mut log, &mut std::io::sink()));
             return Ok(child);
         }
     }
     let _gone = child.wait();
-    Err(said)
+    Err(output)
 }
 
 fn make_key(sandbox: &Sandbox, name: &str) -> PathBuf {

@@ -175,12 +175,12 @@ impl Replay<'_> {
     /// Reads messages of a process until they contain the whole text; no other output may come between.
     fn expect_output(&mut self, process: &str, stream: &str, text: &str) -> Result<()> {
         let wanted = self.vars.fill(text);
-        let mut heard = String::new();
+        let mut output = String::new();
         let mut passed = VecDeque::new();
-        while heard != wanted {
+        while output != wanted {
             let line = match self.early.pop_front() {
                 Some(line) => line,
-                None => self.receive().with_context(|| format!("waiting for {wanted:?} after {heard:?}"))?,
+                None => self.receive().with_context(|| format!("waiting for {wanted:?} after {output:?}"))?,
             };
             let params = &line["params"];
             if params["processId"] != process || line.get("method").is_none() {
@@ -189,8 +189,8 @@ impl Replay<'_> {
             }
             let chunk = params["chunk"].as_str().with_context(|| format!("expected output, got {line}"))?;
             ensure!(params["stream"] == stream, "expected {stream}, got {line}");
-            heard += &String::from_utf8(wire::base64::decode(chunk).context("base64")?)?;
-            ensure!(wanted.starts_with(&heard), "expected {wanted:?}, got {heard:?}");
+            output += &String::from_utf8(wire::base64::decode(chunk).context("base64")?)?;
+            ensure!(wanted.starts_with(&output), "expected {wanted:?}, got {output:?}");
         }
         passed.append(&mut self.early);
         self.early = passed;
@@ -295,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn output_is_heard_however_it_is_cut() {
+    fn output_is_compared_however_it_is_split() {
         let chunk = |text: &str| {
             let chunk = wire::base64::encode(text.as_bytes());
             format!(r#"{{"method":"o","params":{{"processId":"p","stream":"stdout","chunk":"{chunk}"}}}}"#)

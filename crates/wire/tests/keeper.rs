@@ -1,5 +1,5 @@
 //! The keeper protocol: frames survive encoding in both versions, however the bytes are fragmented.
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop where it is")]
+#![allow(clippy::unwrap_used, reason = "a failed test panics")]
 
 use bytes::{Bytes, BytesMut};
 use proptest::prelude::*;

@@ -1,5 +1,5 @@
 //! REXD v1: loose params, errors that name the member, exact events.
-#![expect(clippy::unwrap_used, reason = "a test that fails may panic")]
+#![expect(clippy::unwrap_used, reason = "a failed test panics")]
 
 use serde_json::{Value, json};
 use wire::jsonrpc::{Item, Message, RpcError, parse};

@@ -78,7 +78,7 @@ fn failure(
         }
         DialError::Tls { source, .. } => failed(ConnectStep::Authenticate, &source)
             .hint("set the target's caFile to the authority of its certificate"),
-        DialError::Refused { status, said } => rejected(status, &said, target, failed),
+        DialError::Refused { status, body } => rejected(status, &body, target, failed),
         DialError::Broken(_) | DialError::Late(_) => failed(ConnectStep::OpenSession, &error).transient(),
     }
 }

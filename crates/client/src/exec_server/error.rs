@@ -43,7 +43,7 @@ pub enum ExecServerError {
     #[error("{0}")]
     Refused(Box<ErrorObject>),
     /// The connection was lost before the response arrived, and a second request could perform the operation twice.
-    #[error("connection lost during `{method}`; it may or may not have been done")]
+    #[error("connection lost during `{method}`; it may or may not have been executed")]
     Ambiguous {
         /// The method of the request.
         method: &'static str,

@@ -1,4 +1,4 @@
-//! Recovery after a lost connection: reconnect, resume the session, and fail what is lost.
+//! Recovery after a lost connection: reconnect, resume the session, and fail the requests that are lost.
 
 use std::collections::HashSet;
 use std::time::Duration;

@@ -117,9 +117,9 @@ impl EventSequencer {
             let (stream, bytes) = (chunk.stream, chunk.chunk.into_inner());
             self.add(chunk.seq, SequencedEvent::Output { stream, bytes, offset: chunk.output_offset });
         }
-        // The events after the page have arrived as notifications, and the rest will.
+        // The later events have arrived or will arrive as notifications.
         let has_caught_up = self.next > last.saturating_add(1) && self.held.is_empty();
-        // A server whose pages do not advance is not asked again.
+        // If a page does not advance, no further page is requested.
         (!has_caught_up && last > after).then(|| self.read_after(last))
     }
 

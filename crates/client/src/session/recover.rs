@@ -1,4 +1,4 @@
-//! Recovery after a lost connection: reconnect, resume the session or open another, and fail what is lost.
+//! Recovery after a lost connection: reconnect, resume the session or open another, and fail the requests that are lost.
 
 use std::sync::Arc;
 use std::time::Duration;

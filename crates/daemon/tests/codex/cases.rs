@@ -60,9 +60,9 @@ pub(crate) struct Stage<'a> {
 impl Stage<'_> {
     /// Plays a case.
     pub(crate) fn play(&self, case: &Case) -> Outcome {
-        let folder = self.place.path(format!("case-{}", case.name));
-        prepare(&folder);
-        let plain = folder.to_str().expect("a UTF-8 path").to_owned();
+        let directory = self.place.path(format!("case-{}", case.name));
+        prepare(&directory);
+        let plain = directory.to_str().expect("a UTF-8 path").to_owned();
         let theirs = if self.release == Release::V0_131 { plain.clone() } else { format!("file://{plain}") };
         let null = if self.release == Release::V0_131 { "/dev/null" } else { "file:///dev/null" };
         let names = [("$NULL", null.to_owned()), ("$P", theirs), ("$N", plain), ("$HTTP", self.http.clone())];
@@ -79,20 +79,20 @@ impl Stage<'_> {
         for (word, rest) in &case.steps {
             played.step(word, rest);
         }
-        let outcome = played.outcome(case, &folder);
-        fs::remove_dir_all(&folder).ok();
+        let outcome = played.outcome(case, &directory);
+        fs::remove_dir_all(&directory).ok();
         outcome
     }
 }
 
 /// What every case finds.
-fn prepare(folder: &Path) {
-    fs::create_dir_all(folder.join("dir")).expect("a directory");
-    fs::write(folder.join("a.txt"), "hello\n").expect("a file");
-    fs::write(folder.join("dir/b.txt"), "b\n").expect("a file");
-    symlink("a.txt", folder.join("link")).expect("a link");
-    symlink("dir", folder.join("dirlink")).expect("a link");
-    symlink("nothing", folder.join("broken")).expect("a link");
+fn prepare(directory: &Path) {
+    fs::create_dir_all(directory.join("dir")).expect("a directory");
+    fs::write(directory.join("a.txt"), "hello\n").expect("a file");
+    fs::write(directory.join("dir/b.txt"), "b\n").expect("a file");
+    symlink("a.txt", directory.join("link")).expect("a link");
+    symlink("dir", directory.join("dirlink")).expect("a link");
+    symlink("nothing", directory.join("broken")).expect("a link");
 }
 
 /// A case while it is played.
@@ -175,7 +175,7 @@ impl Played<'_> {
     }
 
     /// Asks whether the connection lives, and tells what came of the case.
-    fn outcome(mut self, case: &Case, folder: &Path) -> Outcome {
+    fn outcome(mut self, case: &Case, directory: &Path) -> Outcome {
         let lives = self.wired.is_answered();
         if case.name != "handshake" {
             self.wired.heard.retain(|message| !is_hello(message));
@@ -189,7 +189,7 @@ impl Played<'_> {
         if let Some(late) = self.late {
             outcome.put("awaited in vain", json!(late));
         }
-        outcome.put("files", json!(files(folder)));
+        outcome.put("files", json!(files(directory)));
         self.wired.finish();
         outcome
     }
@@ -204,13 +204,13 @@ fn has(heard: &[Value], method: &str, member: &str, value: &str) -> bool {
 }
 
 /// Everything below a directory, with what it holds.
-fn files(folder: &Path) -> BTreeMap<String, String> {
+fn files(directory: &Path) -> BTreeMap<String, String> {
     let mut found = BTreeMap::new();
-    let mut open = vec![folder.to_owned()];
+    let mut open = vec![directory.to_owned()];
     while let Some(next) = open.pop() {
         for entry in fs::read_dir(&next).into_iter().flatten().flatten() {
             let (path, kind) = (entry.path(), entry.file_type().expect("a kind"));
-            let name = path.strip_prefix(folder).expect("below it").display().to_string();
+            let name = path.strip_prefix(directory).expect("below it").display().to_string();
             let what = if kind.is_symlink() {
                 format!("-> {}", fs::read_link(&path).expect("a link").display())
             } else if kind.is_dir() {

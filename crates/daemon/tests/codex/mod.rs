@@ -1,4 +1,4 @@
-//! What the tests of `rexd exec-server` share: the released Codex programs, servers of either kind, a client's conversation.
+//! Shared by the tests of `rexd exec-server`: the released Codex programs, servers of either kind, a client's conversation.
 #![allow(dead_code, reason = "each test file uses a part of it")]
 
 pub(crate) mod cases;
@@ -90,13 +90,13 @@ pub(crate) fn is_original() -> bool {
 /// It is not below the directory for temporary files: Codex does less in a home there.
 #[derive(Debug)]
 pub(crate) struct Place {
-    folder: tempfile::TempDir,
+    directory: tempfile::TempDir,
 }
 
 impl Place {
     pub(crate) fn new() -> Place {
         let builder = tempfile::Builder::new().prefix("codex-").tempdir_in(env!("CARGO_TARGET_TMPDIR"));
-        let place = Place { folder: builder.expect("a directory") };
+        let place = Place { directory: builder.expect("a directory") };
         for name in ["client", "server", "work", "outside"] {
             fs::create_dir(place.path(name)).expect("a directory of the place");
         }
@@ -104,7 +104,7 @@ impl Place {
     }
 
     pub(crate) fn path(&self, name: impl AsRef<Path>) -> PathBuf {
-        self.folder.path().join(name)
+        self.directory.path().join(name)
     }
 
     pub(crate) fn text(&self, name: impl AsRef<Path>) -> String {
@@ -113,7 +113,7 @@ impl Place {
 
     /// The directory itself.
     pub(crate) fn root(&self) -> String {
-        self.folder.path().display().to_string()
+        self.directory.path().display().to_string()
     }
 
     pub(crate) fn write(&self, name: &str, content: impl AsRef<[u8]>) {
@@ -126,7 +126,7 @@ impl Place {
 
     /// What every process of this place that the server started has in its environment, and nothing else has.
     fn mark(&self) -> String {
-        format!("{MARK}={}", self.folder.path().display())
+        format!("{MARK}={}", self.directory.path().display())
     }
 
     /// A program with an environment of its own; `whose` is its home.
@@ -142,7 +142,7 @@ impl Place {
     /// A server's program; what it runs can be told by its environment.
     pub(crate) fn server_command(&self, server: Server) -> Command {
         let mut command = self.command(server.program(), "server");
-        command.env(MARK, self.folder.path()).arg("exec-server");
+        command.env(MARK, self.directory.path()).arg("exec-server");
         command
     }
 
@@ -304,7 +304,7 @@ fn environments(place: &Place, server: Server) -> String {
          args = [\"exec-server\", \"--listen\", \"stdio\"]\n\
          [environments.env]\n{MARK} = {:?}\nCODEX_HOME = {:?}\n",
         server.program(),
-        place.folder.path(),
+        place.directory.path(),
         place.path("server"),
     )
 }

@@ -1,4 +1,4 @@
-//! A running `rexd exec-server` and a client that says exactly what a test wants said.
+//! A running `rexd exec-server` and a client that sends arbitrary messages.
 #![allow(
     dead_code,
     unreachable_pub,

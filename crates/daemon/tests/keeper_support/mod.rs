@@ -1,6 +1,6 @@
-//! What the tests of keepers share: a state folder of its own, daemons over it, and readers that gather everything.
+//! Shared by the tests of keepers: a private state directory, daemons that use it, and readers that collect all output.
 #![allow(dead_code, unreachable_pub, reason = "each test file uses a part of it")]
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop where it is")]
+#![allow(clippy::unwrap_used, reason = "a failed test panics")]
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -20,23 +20,24 @@ pub const PATIENCE: Duration = Duration::from_secs(30);
 /// A state folder that goes, with all keepers in it, when this does.
 #[derive(Debug)]
 pub struct House {
-    folder: tempfile::TempDir,
+    directory: tempfile::TempDir,
     state: PathBuf,
 }
 
 impl House {
     pub fn new() -> House {
-        let folder = tempfile::Builder::new().prefix("rexd-keepers-").tempdir().unwrap();
+        let directory = tempfile::Builder::new().prefix("rexd-keepers-").tempdir().unwrap();
         // Longer than a socket's path may be.
-        let state =
-            folder.path().join("a-state-folder-with-a-name-that-is-much-too-long-for-the-path-of-a-socket");
+        let state = directory
+            .path()
+            .join("a-state-directory-with-a-name-that-is-much-too-long-for-the-path-of-a-socket");
         std::fs::create_dir(&state).unwrap();
-        House { folder, state }
+        House { directory, state }
     }
 
     /// A house whose state lies elsewhere, as on a small disk.
     pub fn at(state: PathBuf) -> House {
-        House { folder: tempfile::tempdir().unwrap(), state }
+        House { directory: tempfile::tempdir().unwrap(), state }
     }
 
     pub fn state(&self) -> &Path {
@@ -66,7 +67,7 @@ impl House {
     }
 
     pub fn directory(&self, below: &str) -> RootedPath {
-        let root = self.folder.path().to_owned();
+        let root = self.directory.path().to_owned();
         Roots::new(vec![root.clone()]).admit(&root, Path::new(below)).unwrap()
     }
 
@@ -93,13 +94,13 @@ impl House {
         }
     }
 
-    /// The folders of keepers that have, or had, a process.
-    pub fn folders(&self) -> Vec<String> {
-        self.all_folders().into_iter().filter(|name| name.starts_with("p_")).collect()
+    /// The directories of keepers that have, or had, a process.
+    pub fn directories(&self) -> Vec<String> {
+        self.all_directories().into_iter().filter(|name| name.starts_with("p_")).collect()
     }
 
     /// Those of spares and of starts that did not come to their end, too.
-    pub fn all_folders(&self) -> Vec<String> {
+    pub fn all_directories(&self) -> Vec<String> {
         let entries = std::fs::read_dir(self.state.join("keepers")).into_iter().flatten().flatten();
         let names = entries.filter(|entry| entry.path().is_dir());
         names.map(|entry| entry.file_name().into_string().unwrap()).collect()
@@ -135,9 +136,9 @@ impl Drop for House {
     /// Whatever still runs here is ended, by its number.
     fn drop(&mut self) {
         for entry in std::fs::read_dir(self.state.join("keepers")).into_iter().flatten().flatten() {
-            let folder = entry.path();
-            let is_over = folder.join("status.json").exists() && !folder.join("socket").exists();
-            if let Some(pid) = keeper_pid(&folder).filter(|_| !is_over)
+            let directory = entry.path();
+            let is_over = directory.join("status.json").exists() && !directory.join("socket").exists();
+            if let Some(pid) = keeper_pid(&directory).filter(|_| !is_over)
                 && comm(pid).starts_with("rexd-keeper")
                 && let Some(pid) = rustix::process::Pid::from_raw(pid)
             {
@@ -147,9 +148,9 @@ impl Drop for House {
     }
 }
 
-fn keeper_pid(folder: &Path) -> Option<i32> {
+fn keeper_pid(directory: &Path) -> Option<i32> {
     let record: serde_json::Value =
-        serde_json::from_str(&std::fs::read_to_string(folder.join("record.json")).ok()?).ok()?;
+        serde_json::from_str(&std::fs::read_to_string(directory.join("record.json")).ok()?).ok()?;
     i32::try_from(record["keeper_pid"].as_i64()?).ok()
 }
 

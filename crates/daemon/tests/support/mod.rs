@@ -1,4 +1,4 @@
-//! A daemon that listens, and the least of a client.
+//! A listening daemon and a minimal client.
 #![allow(dead_code, unreachable_pub, clippy::unwrap_used, reason = "each test uses its part, and may panic")]
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};

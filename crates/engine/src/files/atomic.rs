@@ -1,8 +1,8 @@
-//! Atomic replacement: the new content is whole before its name is, and the name changes in one step.
+//! Atomic replacement of files: the new content is complete before it gets its name, and the name changes in one step.
 //!
-//! The content goes into a file without a name, which the kernel forgets if we die. Only when it is
-//! complete does it get a name: the final one if that is free, else a temporary one that is renamed
-//! over the old file. Where nameless files do not exist, it has the temporary name from the start.
+//! The content is written to an unnamed file, which the kernel removes if the process ends. When it is complete, it
+//! gets its final name if that is free, or a temporary name that is renamed over the old file. On file systems without
+//! unnamed files, it has the temporary name from the start.
 
 use std::ffi::OsString;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
@@ -18,28 +18,28 @@ use super::stat::mtime_ms;
 use super::write::Durability;
 use crate::Error;
 
-/// The moments of an atomic write. A process may die at any of them and the file is still whole.
+/// The steps of an atomic write. If the process ends after any of them, the file is still complete.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WriteStep {
     /// The new file exists, empty.
     Opened,
-    /// It has its content.
+    /// The new file has its content.
     Filled,
-    /// It has its owner, mode and attributes.
+    /// The new file has its owner, mode and attributes.
     PermissionsSet,
-    /// It is on disk.
+    /// The new file is on disk.
     Synced,
-    /// It has a temporary name beside the old file.
+    /// The new file has a temporary name in the directory of the old one.
     Named,
-    /// It is the file.
+    /// The new file has the final name.
     Renamed,
-    /// Its name is on disk.
+    /// The directory entry is on disk.
     NameSynced,
 }
 
 /// Observes the steps of an atomic write; crash tests end the process at one of them.
 pub trait WriteObserver {
-    /// Called after the step was done.
+    /// Called after a step.
     fn done(&self, step: WriteStep);
 }
 
@@ -51,7 +51,7 @@ impl WriteObserver for NoObserver {
     fn done(&self, _step: WriteStep) {}
 }
 
-/// New content, complete and on disk, that has not taken its name yet. Dropped, it leaves nothing.
+/// New content, complete and on disk, without its final name. Dropping it removes it.
 pub(super) struct StagedFile {
     pub(super) place: ResolvedName,
     path: PathBuf,
@@ -60,31 +60,31 @@ pub(super) struct StagedFile {
     temporary: Option<OsString>,
 }
 
-/// Which permissions a new file gets.
+/// The permissions of a new file.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum NewMode {
-    /// Those of the file it replaces, else the usual ones.
+    /// Those of the replaced file, otherwise the default.
     Kept,
-    /// Those of the file it replaces, else these.
+    /// Those of the replaced file, otherwise these.
     Suggested(u32),
     /// These.
     Set(u32),
 }
 
-/// How a new file is made.
+/// How a new file is created.
 pub(super) struct CreateOptions<'a> {
     pub(super) path: &'a Path,
     pub(super) durability: Durability,
-    /// Which permissions it gets.
+    /// Its permissions.
     pub(super) mode: NewMode,
-    /// Whether new content may be without a name until it is complete.
+    /// Whether it may be unnamed until it is complete.
     pub(super) unnamed: bool,
-    /// Whether the file replaced must still be the one that was looked at.
+    /// Whether the replaced file must still be the one that was checked.
     pub(super) guarded: bool,
     pub(super) steps: &'a dyn WriteObserver,
 }
 
-/// Puts content into an open file.
+/// Writes content to an open file.
 pub(super) type Fill<'a> = dyn FnMut(BorrowedFd<'_>) -> Result<(), Errno> + 'a;
 
 impl StagedFile {
@@ -96,7 +96,7 @@ impl StagedFile {
         fill: &mut Fill<'_>,
     ) -> Result<Self, Error> {
         let error = |action| move |errno| refused(action, create.path)(errno);
-        // What gets a mode of its own, or that of the file it replaces, is private until then.
+        // A file whose mode is set later is private until then.
         let is_private = old.is_some() || !matches!(create.mode, NewMode::Kept);
         let mode = Mode::from_raw_mode(if is_private { 0o600 } else { 0o666 });
         let (file, temporary) = open_new(&place, mode, create.unnamed).map_err(error("create"))?;
@@ -113,13 +113,13 @@ impl StagedFile {
         Ok(staged)
     }
 
-    /// Gives the content its name. If `exclusive`, nothing may have that name yet.
+    /// Gives the content its name. If `exclusive`, the name must be free.
     pub(super) fn commit(&mut self, exclusive: bool, create: &CreateOptions<'_>) -> Result<(), Error> {
         if self.old.is_none() {
             match self.take_free_name() {
                 Ok(()) => return self.sync_name(create),
                 Err(Errno::EXIST) if exclusive => return Err(Error::Exists { path: self.path.clone() }),
-                // Another process created it meanwhile; a replacement replaces that file too.
+                // Another process created it meanwhile; it is replaced.
                 Err(Errno::EXIST) => {}
                 Err(errno) => return Err(refused("create", &self.path)(errno)),
             }
@@ -143,12 +143,12 @@ impl StagedFile {
         self.sync_name(create)
     }
 
-    /// When the new file was modified.
+    /// The modification time of the new file.
     pub(super) fn mtime_ms(&self) -> Result<i64, Error> {
         rustix::fs::fstat(&self.file).map(|stat| mtime_ms(&stat)).map_err(refused("stat", &self.path))
     }
 
-    /// Makes the file appear under its own name, which must be free.
+    /// Links the file under its final name, which must be free.
     fn take_free_name(&mut self) -> Result<(), Errno> {
         let ResolvedName { dir, name } = &self.place;
         let Some(temporary) = &self.temporary else { return link_unnamed(&self.file, &self.place, name) };
@@ -163,7 +163,7 @@ impl StagedFile {
         Ok(())
     }
 
-    /// Refuses when the file to be replaced is no longer the one that was looked at.
+    /// Fails if the file to be replaced is not the one that was checked.
     fn check_unchanged(&self) -> Result<(), Error> {
         let now = self.place.stat(&self.path)?;
         if self.old.as_ref().map(fingerprint) == now.as_ref().map(fingerprint) {
@@ -183,7 +183,7 @@ impl StagedFile {
         Ok(())
     }
 
-    /// Gives the new file what the old one had: owner, mode, attributes and access list.
+    /// Copies owner, mode, attributes and access list of the old file.
     fn copy_permissions(&self, new: NewMode) -> Result<(), Errno> {
         let Some(old) = &self.old else {
             return match new {
@@ -198,7 +198,7 @@ impl StagedFile {
         if (own.st_uid, own.st_gid) != (old.st_uid, old.st_gid) {
             let (owner, group) = (Uid::from_raw(old.st_uid), Gid::from_raw(old.st_gid));
             if rustix::fs::fchown(&self.file, Some(owner), Some(group)).is_err() {
-                // Not ours to give away: then it must not run with another's rights either.
+                // The owner cannot be changed: then the set-user-ID bits must not be kept.
                 mode &= 0o777;
             }
         }
@@ -206,7 +206,7 @@ impl StagedFile {
             mode = set & 0o777;
         }
         copy_attributes(&self.place, &self.file);
-        // Last: an access list that is copied changes the mode too.
+        // Last, because copying an access list changes the mode.
         rustix::fs::fchmod(&self.file, Mode::from_raw_mode(mode))
     }
 }
@@ -226,11 +226,11 @@ pub(super) fn fingerprint(stat: &Stat) -> (u64, u64, i64, i64, u64) {
     (stat.st_dev, stat.st_ino, stat.st_size, stat.st_mtime, stat.st_mtime_nsec)
 }
 
-/// Puts the names of a directory on disk. One that may not be read cannot be, and is left to the kernel.
+/// Syncs a directory. One that cannot be opened for reading is not synced.
 pub(super) fn sync_directory(dir: impl AsFd) -> Result<(), Errno> {
     match rustix::fs::openat(dir, ".", LISTING, Mode::empty()) {
         Ok(dir) => match rustix::fs::fsync(dir) {
-            // Some file systems have no such thing.
+            // Some file systems do not support this.
             Err(Errno::INVAL | Errno::OPNOTSUPP) => Ok(()),
             synced => synced,
         },
@@ -239,7 +239,7 @@ pub(super) fn sync_directory(dir: impl AsFd) -> Result<(), Errno> {
     }
 }
 
-/// Opens a new file, unnamed where the file system supports it, else with the temporary name that is returned.
+/// Opens a new file, unnamed if the file system supports it, otherwise with the returned temporary name.
 fn open_new(place: &ResolvedName, mode: Mode, unnamed: bool) -> Result<(OwnedFd, Option<OsString>), Errno> {
     if unnamed && can_name_nameless() {
         let flags = OFlags::TMPFILE | OFlags::WRONLY | OFlags::CLOEXEC;
@@ -255,7 +255,7 @@ fn open_new(place: &ResolvedName, mode: Mode, unnamed: bool) -> Result<(OwnedFd,
     Ok((file, Some(name)))
 }
 
-/// A nameless file gets its name through `/proc`; where that is not mounted it never would.
+/// Whether `/proc` is mounted, through which an unnamed file gets its name.
 fn can_name_nameless() -> bool {
     static KNOWN: std::sync::OnceLock<bool> = std::sync::OnceLock::new();
     *KNOWN.get_or_init(|| rustix::fs::stat("/proc/self/fd").is_ok())
@@ -266,8 +266,7 @@ fn link_unnamed(file: &OwnedFd, place: &ResolvedName, name: &OsString) -> Result
     rustix::fs::linkat(rustix::fs::CWD, through, &place.dir, name, AtFlags::SYMLINK_FOLLOW)
 }
 
-/// Copies what users attach to files and the access list. Best effort: a file that cannot be read for
-/// them is replaced without.
+/// Copies user attributes and the access list, as far as they can be read.
 fn copy_attributes(place: &ResolvedName, to: &OwnedFd) {
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | SAFE_FLAGS;
     let Ok(from) = rustix::fs::openat(&place.dir, &place.name, flags, Mode::empty()) else { return };

@@ -1,4 +1,4 @@
-//! Changing names: making directories, removing and renaming.
+//! Creates directories, and removes and renames files and directories.
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
@@ -16,11 +16,11 @@ use super::stat::FileKind;
 use super::walk::{DirNames, DirReader, MAX_DEPTH, open_child};
 use crate::Error;
 
-/// Makes a directory. With `parents`, also all that is missing above it, and it may exist already.
+/// Creates a directory. With `parents`, also creates missing parents and accepts an existing directory.
 pub fn make_directory(path: &RootedPath, parents: bool) -> Result<(), Error> {
     if parents {
         make_all(path)?;
-        // Fails with the right error if a file has that name.
+        // Fails with the right error if the name is a file.
         return path.open_directory().map(|_| ());
     }
     let place = path.place(Access::Write)?;
@@ -31,8 +31,8 @@ pub fn make_directory(path: &RootedPath, parents: bool) -> Result<(), Error> {
     }
 }
 
-/// Removes a file, a link (never what it leads to) or a directory. A directory that is not empty needs
-/// `recursive`; stopped by its scan, it leaves what it had not reached.
+/// Removes a file, a symlink (not its target) or a directory. A directory that is not empty needs `recursive`; if the
+/// scan is stopped, the remaining entries stay.
 pub fn remove(path: &RootedPath, recursive: bool, scan: &ScanBudget) -> Result<(), Error> {
     scan.check("remove")?;
     let place = named(path, Access::Write)?;
@@ -49,11 +49,11 @@ pub fn remove(path: &RootedPath, recursive: bool, scan: &ScanBudget) -> Result<(
     rustix::fs::unlinkat(&place.dir, &place.name, AtFlags::REMOVEDIR).map_err(error)
 }
 
-/// Renames a file, link or directory. Without `overwrite`, nothing may have the new name yet.
+/// Renames a file, symlink or directory. Without `overwrite`, the new name must be free.
 pub fn rename(from: &RootedPath, to: &RootedPath, overwrite: bool) -> Result<(), Error> {
     let (source, target) = (named(from, Access::Write)?, named(to, Access::Write)?);
     if let Some(guard) = from.roots().guard() {
-        // By another name it could be read.
+        // Under another name it could be read.
         guard.check(&source.real()?, Access::Read)?;
         check_tree(from, &source, &[Access::Read, Access::Write], &ScanBudget::unbounded())?;
     }
@@ -61,7 +61,7 @@ pub fn rename(from: &RootedPath, to: &RootedPath, overwrite: bool) -> Result<(),
     let flags = if overwrite { RenameFlags::empty() } else { RenameFlags::NOREPLACE };
     let renamed = rustix::fs::renameat_with(&source.dir, &source.name, &target.dir, &target.name, flags);
     let renamed = match renamed {
-        // Not every file system can refuse to replace; then look first.
+        // Not every file system supports a rename without replacement; then the name is checked first.
         Err(Errno::INVAL | Errno::NOSYS) if !overwrite => match target.stat(to.as_path())? {
             Some(_) => Err(Errno::EXIST),
             None => rustix::fs::renameat(&source.dir, &source.name, &target.dir, &target.name),
@@ -96,7 +96,7 @@ impl Level {
     }
 }
 
-/// Empties a directory through descriptors only: a link that replaces a directory is unlinked, not followed.
+/// Empties a directory through descriptors: a symlink that replaces a directory is removed, not followed.
 fn remove_inside(top: OwnedFd, asked: &Path, scan: &ScanBudget) -> Result<(), Error> {
     let error = |errno| refused("remove", asked)(errno);
     let mut reader = DirReader::new();
@@ -106,7 +106,7 @@ fn remove_inside(top: OwnedFd, asked: &Path, scan: &ScanBudget) -> Result<(), Er
         let Some(level) = levels.last_mut() else { return Ok(()) };
         let Some((name, kind)) = level.names.get(level.next) else {
             levels.pop();
-            // The directory just emptied goes, and its parent moves on.
+            // The emptied directory is removed, and its parent continues.
             if let Some(parent) = levels.last_mut() {
                 let name = parent.names.get(parent.next).map_or(&b""[..], |(name, _)| name);
                 gone(rustix::fs::unlinkat(&parent.dir, name, AtFlags::REMOVEDIR)).map_err(error)?;
@@ -124,7 +124,7 @@ fn remove_inside(top: OwnedFd, asked: &Path, scan: &ScanBudget) -> Result<(), Er
                 Ok(_) => {
                     return Err(Error::LimitReached { what: "directory depth", limit: MAX_DEPTH as u64 });
                 }
-                // It became something else meanwhile; below it is removed as that.
+                // It was replaced by another kind of file meanwhile, and is removed as such below.
                 Err(Errno::NOTDIR | Errno::LOOP | Errno::NOENT) => {}
                 Err(errno) => return Err(error(errno)),
             }
@@ -134,7 +134,7 @@ fn remove_inside(top: OwnedFd, asked: &Path, scan: &ScanBudget) -> Result<(), Er
     }
 }
 
-/// What someone else removed first is removed.
+/// Accepts that another process has removed it first.
 fn gone(removed: Result<(), Errno>) -> Result<(), Errno> {
     match removed {
         Err(Errno::NOENT) => Ok(()),

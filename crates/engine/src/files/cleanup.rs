@@ -1,8 +1,8 @@
-//! Strays: names of temporary files, and removing those whose writer died.
+//! Names of temporary files, and removal of those whose writer has ended.
 //!
-//! A name tells who made it: this boot and process namespace, the process and when it started. What a
-//! dead process of ours left is removed at once; what someone else left (another machine on a shared
-//! disk, an earlier boot), only after it lay untouched for an hour.
+//! A name contains the origin of the file: boot and pid namespace, pid, and start time of the process. Files of ended
+//! processes of this boot are removed at once. Files of another origin (another machine on a shared disk, an earlier
+//! boot) are removed when they have not changed for an hour.
 
 use std::collections::HashMap;
 use std::ffi::{OsStr, OsString};
@@ -20,10 +20,10 @@ const PREFIX: &str = ".rexd-";
 const SUFFIX: &str = ".tmp";
 /// How long a temporary file of unknown origin is kept.
 const FOREIGN_REST: Duration = Duration::from_secs(3600);
-/// Directories remembered as swept; past it all are forgotten and swept again when written to.
+/// Limit on the directories remembered as cleaned; beyond it all are forgotten.
 const MOST_REMEMBERED: usize = 1024;
 
-/// A new name that no other file has.
+/// A new unique name.
 pub(super) fn temporary_name() -> OsString {
     static NEXT: AtomicU64 = AtomicU64::new(0);
     let Maker { place, pid, started } = myself();
@@ -36,8 +36,8 @@ pub(super) fn is_temporary(name: &OsStr) -> bool {
     name.to_str().and_then(Maker::from_name).is_some()
 }
 
-/// Which directories were swept, and when they last changed by us. Reading every name of a directory
-/// before each write to it would cost more than the write.
+/// The directories that were cleaned, and their state after our last write. Listing a directory before every write
+/// would take longer than the write.
 #[derive(Debug, Default)]
 pub(super) struct CleanupCache(Mutex<HashMap<(u64, u64), (i64, u64)>>);
 
@@ -52,7 +52,7 @@ impl CleanupCache {
         remove_strays(dir.as_fd());
     }
 
-    /// Remembers how our own write left a directory.
+    /// Remembers the state of a directory after our own write.
     pub(super) fn remember(&self, dir: impl AsFd) {
         let Ok(stat) = rustix::fs::fstat(dir.as_fd()) else { return };
         let mut known = self.lock();
@@ -90,13 +90,13 @@ fn remove_strays(dir: std::os::fd::BorrowedFd<'_>) {
     }
 }
 
-/// Who makes temporary files.
+/// The origin of temporary files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Maker {
-    /// A number for this boot of this machine and this process namespace.
+    /// Identifies this boot of this machine and this pid namespace.
     place: u64,
     pid: u32,
-    /// When the process started, in the kernel's ticks.
+    /// The start time of the process, in ticks.
     started: u64,
 }
 
@@ -130,7 +130,7 @@ fn myself() -> Maker {
     Maker { place, pid, started: own_start(pid) }
 }
 
-/// When this process started; cached per pid, so that a fork does not inherit the value.
+/// The start time of this process; cached per pid, so that a fork does not inherit the value.
 fn own_start(pid: u32) -> u64 {
     static KNOWN: Mutex<(u32, u64)> = Mutex::new((0, 0));
     let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
@@ -140,10 +140,10 @@ fn own_start(pid: u32) -> u64 {
     known.1
 }
 
-/// When a process started, in ticks; nothing if there is none of that number.
+/// The start time of a process in ticks; `None` if it does not exist.
 fn started(pid: u32) -> Option<u64> {
     let text = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // The name of the program stands in parentheses and may hold anything; start is the 20th after it.
+    // The program name is in parentheses and may contain any character; the start time is the 20th field after it.
     text.get(text.rfind(')')? + 1..)?.split_ascii_whitespace().nth(19)?.parse().ok()
 }
 

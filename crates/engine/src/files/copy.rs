@@ -1,4 +1,4 @@
-//! Copying files and trees, sharing their blocks where the file system can.
+//! Copies files and trees, with shared blocks if the file system supports it.
 
 use std::ffi::OsStr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -23,22 +23,22 @@ use crate::Error;
 const CHUNK: usize = 16 * 1024 * 1024;
 const BUFFER: usize = 256 * 1024;
 
-/// What a copy does with existing and special files.
+/// The options of a copy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct CopyOptions {
-    /// Whether directories are copied with what is in them.
+    /// Whether directories are copied with their content.
     pub recursive: bool,
-    /// Whether files of the same name are replaced and directories of the same name filled.
+    /// Whether existing files are replaced and existing directories extended.
     pub overwrite: bool,
-    /// Whether FIFOs, sockets and devices in a tree are left out; otherwise one of them ends the copy.
+    /// Whether FIFOs, sockets and devices in a tree are skipped; otherwise they are an error.
     pub skip_special: bool,
-    /// Whether a link at the destination is written through, as `cp` does, rather than replaced; a link is then copied
-    /// only to where nothing is.
+    /// Whether a symlink at the destination is followed, as `cp` does, instead of being replaced; a symlink is then
+    /// copied only to a free name.
     pub follows: bool,
 }
 
-/// Copies a file, link or tree. Links are copied as links, modes are kept, each file appears whole.
-/// Stopped midway, what was copied so far stays.
+/// Copies a file, symlink or tree. Symlinks are copied as symlinks, modes are preserved, and each file appears
+/// complete. If the copy is stopped, the copied files stay.
 pub fn copy(
     from: &RootedPath,
     to: &RootedPath,
@@ -76,7 +76,7 @@ struct Copy<'a> {
     options: CopyOptions,
     scan: &'a ScanBudget,
     reader: DirReader,
-    /// The directory first made, which is not copied into itself however links lead there.
+    /// The first created directory, which is not copied into itself.
     top: Option<(u64, u64)>,
 }
 
@@ -112,7 +112,7 @@ impl Copy<'_> {
             }
             _ => {}
         }
-        // A link or FIFO in the way is replaced as a name; its own mode means nothing to a file.
+        // A symlink or FIFO at the destination is replaced; its mode is not used.
         let old = old.filter(|old| FileType::from_raw_mode(old.st_mode) == FileType::RegularFile);
         let durability = Durability::Relaxed;
         let create = CreateOptions {
@@ -208,7 +208,7 @@ fn duplicate(fd: &OwnedFd) -> Result<OwnedFd, Errno> {
     rustix::io::fcntl_dupfd_cloexec(fd, 0)
 }
 
-/// Copies all bytes in the cheapest way that works, while `go_on` returns true.
+/// Copies all bytes in the fastest available way, while `go_on` returns true.
 fn contents(
     from: &OwnedFd,
     stat: &Stat,

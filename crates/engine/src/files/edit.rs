@@ -1,4 +1,4 @@
-//! Editing: one text in a file replaced by another, with the file's own line endings.
+//! Edits: replaces text in a file and preserves its line endings.
 
 use std::sync::Arc;
 
@@ -15,57 +15,57 @@ use crate::Error;
 use crate::error::EditError;
 use rustix::fs::{Mode, OFlags, Stat};
 
-/// The largest file that is edited or patched: both are held in memory, old and new.
+/// The largest file that can be edited or patched: the old and the new content are in memory.
 pub(super) const MAX_BYTES: u64 = 256 * 1024 * 1024;
 
 /// The text to replace in a file.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Edit {
-    /// The text to find; empty to replace the whole file, or make it with its directories.
+    /// The text to find. If empty, the whole file is replaced, or created with its directories.
     pub old: String,
-    /// The text to put there.
+    /// The new text.
     pub new: String,
-    /// Whether every occurrence is meant; otherwise there must be just one.
+    /// Whether to replace every occurrence; otherwise there must be exactly one.
     pub replace_all: bool,
-    /// If given and above zero, when the file must have been modified last, in milliseconds since the epoch.
+    /// If above zero, the required modification time of the file, in milliseconds since the epoch.
     pub expected_mtime_ms: Option<i64>,
-    /// How much the write withstands.
+    /// The durability of the write.
     pub durability: Durability,
 }
 
-/// What an edit did.
+/// The result of an edit.
 #[derive(Debug, Clone)]
 pub struct EditResult {
     /// The write.
     pub written: WriteResult,
-    /// How many occurrences were replaced.
+    /// The number of replaced occurrences.
     pub replacements: usize,
-    /// The whole text before; none if there was no file, or it was not text.
+    /// The whole text before; `None` if there was no file, or it was not text.
     pub before: Option<Arc<str>>,
     /// The whole text after.
     pub after: Arc<str>,
 }
 
-/// An edit that was worked out but not made: what an approver is shown.
+/// An edit that is computed but not applied, as an approver sees it.
 #[derive(Debug)]
 pub struct PlannedEdit {
     path: RootedPath,
     seen: Option<Stat>,
     options: WriteOptions,
-    /// How many occurrences would be replaced.
+    /// The number of occurrences to replace.
     pub replacements: usize,
-    /// The whole text before; none if there is no file, or it is not text.
+    /// The whole text before; `None` if there is no file, or it is not text.
     pub before: Option<Arc<str>>,
     /// The whole text after.
     pub after: Arc<str>,
 }
 
-/// Edits a file: [`plan_edit`] and [`PlannedEdit::apply`] in one.
+/// Edits a file: [`plan_edit`] and [`PlannedEdit::apply`].
 pub fn edit(path: &RootedPath, edit: &Edit) -> Result<EditResult, Error> {
     plan_edit(path, edit)?.apply()
 }
 
-/// Works out an edit without making it.
+/// Computes an edit without applying it.
 pub fn plan_edit(path: &RootedPath, edit: &Edit) -> Result<PlannedEdit, Error> {
     if edit.old == edit.new {
         return Err(EditError::Identical.into());
@@ -91,12 +91,12 @@ pub fn plan_edit(path: &RootedPath, edit: &Edit) -> Result<PlannedEdit, Error> {
 }
 
 impl PlannedEdit {
-    /// The file it is about.
+    /// The file to edit.
     pub fn path(&self) -> &RootedPath {
         &self.path
     }
 
-    /// Makes the edit, unless the file is no longer the one it was worked out for.
+    /// Applies the edit, unless the file has changed since it was computed.
     pub fn apply(self) -> Result<EditResult, Error> {
         let bytes = self.after.as_bytes();
         let (place, _) = destination(&self.path, &self.options)?;
@@ -117,7 +117,7 @@ impl PlannedEdit {
     }
 }
 
-/// The file a path leads to, with its whole content; nothing if there is none.
+/// The file that a path resolves to, with its content; `None` if there is none.
 pub(super) fn read_present(path: &RootedPath) -> Result<Option<(Stat, Vec<u8>)>, Error> {
     let place = match path.target(Access::Read) {
         Err(Error::File { source, .. }) if source.kind() == std::io::ErrorKind::NotFound => return Ok(None),
@@ -137,12 +137,12 @@ pub(super) fn read_present(path: &RootedPath) -> Result<Option<(Stat, Vec<u8>)>,
     Ok(Some((stat, content.bytes)))
 }
 
-/// The text after the edit, and how many occurrences were replaced.
+/// The text after the edit, and the number of replaced occurrences.
 fn replaced(text: &str, edit: &Edit) -> Result<(String, usize), EditError> {
     let has_crlf = text.contains("\r\n");
     let all_crlf =
         has_crlf && memchr::memchr_iter(b'\n', text.as_bytes()).count() == text.matches("\r\n").count();
-    // Text given without line endings of its own gets the file's; text that names `\r\n` means it.
+    // Text without `\r\n` gets the line endings of the file; text with `\r\n` is used as given.
     let new = if all_crlf && !edit.old.contains('\r') { to_crlf(&edit.new) } else { edit.new.clone() };
     let mut found = substitute(text, &edit.old, &new, edit.replace_all);
     if found == Err(EditError::NotFound) && edit.old.contains('\n') {

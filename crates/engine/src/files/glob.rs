@@ -1,4 +1,4 @@
-//! Globbing: the names that match a pattern, found by walking only where one could be.
+//! Finds names that match a pattern, and visits only directories that can contain one.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -14,7 +14,7 @@ use super::walk::{DirReader, MAX_DEPTH, open_child};
 use crate::Error;
 use std::os::fd::OwnedFd;
 
-/// Bounds of a search.
+/// Limits of a search.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct GlobOptions {
     /// Limit on the number of matches.
@@ -26,13 +26,13 @@ pub struct GlobOptions {
 pub struct GlobResult {
     /// Absolute paths, sorted bytewise.
     pub paths: Vec<PathBuf>,
-    /// Whether there is more than was given.
+    /// Whether there are more matches.
     pub truncated: bool,
 }
 
-/// Finds files and directories by a pattern, absolute or relative to `base`: `*` and `?` within a name
-/// (names with a leading dot too), `[a-z]`, `{a,b}`, and `**` for any number of directories. `**` goes
-/// neither into directories with a leading dot nor through links; parts that name those do.
+/// Finds files and directories by a pattern, absolute or relative to `base`: `*` and `?` within a name (also with a
+/// leading dot), `[a-z]`, `{a,b}`, and `**` for any number of directories. `**` does not enter directories with a
+/// leading dot or symlinks; explicit parts of the pattern do.
 pub fn glob(
     roots: &Roots,
     base: &Path,
@@ -54,13 +54,13 @@ pub fn glob(
         Search { patterns: &patterns, options, scan, reader: DirReader::new(), found: GlobResult::default() };
     let states = patterns.iter().enumerate().map(|(index, _)| State { pattern: index, part: 0 }).collect();
     let states = search.settled(states);
-    // A pattern without wildcards names one thing, which may be anything.
+    // A pattern without wildcards matches one path of any kind.
     if states.iter().any(|state| search.is_end(*state)) && super::stat(&top)?.is_some() {
         search.found.paths.push(top.as_path().to_owned());
     }
     match top.open_listing() {
         Ok(dir) => search.directory(&top, dir, top.as_path().as_os_str().as_bytes().to_vec(), &states, 0)?,
-        // Where the fixed part leads nowhere, nothing matches.
+        // If the fixed part does not exist, nothing matches.
         Err(Error::File { source, .. }) if nowhere(&source) => {}
         Err(error) => return Err(error),
     }
@@ -87,7 +87,7 @@ fn nowhere(error: &std::io::Error) -> bool {
     matches!(error.kind(), NotFound | NotADirectory)
 }
 
-/// How far one pattern has been matched on the way down.
+/// The state of the match of one pattern.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct State {
     pattern: usize,
@@ -111,12 +111,12 @@ impl Search<'_> {
         self.part(state).is_none()
     }
 
-    /// Adds the states reached because `**` may stand for no directory at all.
+    /// Adds the states that are reached because `**` can match no directory.
     fn settled(&self, mut states: Vec<State>) -> Vec<State> {
         let mut index = 0;
         while let Some(state) = states.get(index).copied() {
             let next = State { part: state.part + 1, ..state };
-            // A last `**` stands for what is below, not for the directory itself.
+            // A final `**` matches the entries below, not the directory itself.
             let passes = matches!(self.part(state), Some(Part::Deep)) && !self.is_end(next);
             if passes && !states.contains(&next) {
                 states.push(next);
@@ -126,7 +126,7 @@ impl Search<'_> {
         states
     }
 
-    /// Matches the names of one directory; `path` is its spelling.
+    /// Matches the names in one directory with the path `path`.
     fn directory(
         &mut self,
         top: &RootedPath,
@@ -193,7 +193,7 @@ impl Search<'_> {
         if next.is_empty() { next } else { self.settled(next) }
     }
 
-    /// Opens a directory to go on in. A link is followed only as far as the roots reach.
+    /// Opens a directory to continue in. A symlink is followed only inside the roots.
     fn enter(
         &self,
         top: &RootedPath,

@@ -1,10 +1,10 @@
-//! Glob patterns taken apart: one matcher for each part of a path.
+//! Parsed glob patterns: one matcher per part of a path.
 
 use globset::{GlobBuilder, GlobMatcher};
 
 use crate::Error;
 
-/// Braces around slashes are written out; so many patterns may come of one.
+/// Limit on the patterns that result from expanding braces with slashes.
 const MAX_ALTERNATIVES: usize = 256;
 
 /// A pattern as a sequence of parts.
@@ -13,14 +13,14 @@ pub(super) struct Pattern {
     pub(super) parts: Vec<Part>,
 }
 
-/// What one part of a path must be.
+/// The matcher of one part of a path.
 #[derive(Debug)]
 pub(super) enum Part {
-    /// Just this name.
+    /// Exactly this name.
     Literal(String),
     /// Any name.
     Any,
-    /// Any name with this ending.
+    /// Any name with this suffix.
     Suffix(String),
     /// A name that matches.
     Wild(Box<GlobMatcher>),
@@ -29,7 +29,7 @@ pub(super) enum Part {
 }
 
 impl Part {
-    /// Whether a name is what this part wants. `**` wants no single name.
+    /// Whether a name matches this part. `**` matches no single name.
     pub(super) fn matches(&self, name: &[u8]) -> bool {
         match self {
             Self::Literal(text) => name == text.as_bytes(),
@@ -44,14 +44,14 @@ impl Part {
     }
 }
 
-/// Takes a pattern apart: the alternatives that its braces spell, each with its parts.
+/// Parses a pattern: the alternatives of its braces, each with its parts.
 pub(super) fn parse(pattern: &str) -> Result<Vec<Pattern>, Error> {
     let mut patterns = Vec::new();
     for alternative in expand(pattern)? {
         let mut parts = Vec::new();
         for text in alternative.split('/').filter(|text| !text.is_empty() && *text != ".") {
             let part = part(text, pattern)?;
-            // Any number of directories twice over is any number of directories.
+            // Consecutive `**` are equivalent to one.
             if !(matches!(part, Part::Deep) && matches!(parts.last(), Some(Part::Deep))) {
                 parts.push(part);
             }
@@ -80,7 +80,7 @@ fn part(text: &str, whole: &str) -> Result<Part, Error> {
     Ok(Part::Wild(Box::new(glob.compile_matcher())))
 }
 
-/// Whether text means only itself.
+/// Whether the text contains no wildcard.
 pub(super) fn is_literal(text: &str) -> bool {
     !text.contains(['*', '?', '[', ']', '{', '}', '\\'])
 }
@@ -89,7 +89,7 @@ pub(super) fn bad(pattern: &str, reason: impl Into<String>) -> Error {
     Error::Pattern { pattern: pattern.to_owned(), reason: reason.into() }
 }
 
-/// Writes out the braces that hold a slash, so that what remains can be taken apart at slashes.
+/// Expands braces that contain a slash, so that the results can be split at slashes.
 fn expand(pattern: &str) -> Result<Vec<String>, Error> {
     let mut waiting = vec![pattern.to_owned()];
     let mut done = Vec::new();
@@ -109,7 +109,7 @@ fn expand(pattern: &str) -> Result<Vec<String>, Error> {
     Ok(done)
 }
 
-/// The first outermost pair of braces with a slash in it.
+/// The first outermost pair of braces that contains a slash.
 fn brace_with_slash(text: &str) -> Option<(usize, usize)> {
     let (mut depth, mut start, mut slash) = (0_usize, 0, false);
     for (index, letter) in unescaped(text) {
@@ -133,7 +133,7 @@ fn brace_with_slash(text: &str) -> Option<(usize, usize)> {
     None
 }
 
-/// Splits the inside of braces at its own commas.
+/// Splits the content of braces at its top-level commas.
 fn choices(inside: &str) -> Vec<&str> {
     let (mut depth, mut from, mut found) = (0_usize, 0, Vec::new());
     for (index, letter) in unescaped(inside) {
@@ -151,7 +151,7 @@ fn choices(inside: &str) -> Vec<&str> {
     found
 }
 
-/// The characters that stand for themselves or for the pattern language, not behind a backslash.
+/// The characters that are not escaped by a backslash.
 fn unescaped(text: &str) -> impl Iterator<Item = (usize, char)> + '_ {
     let mut escaped = false;
     text.char_indices().filter(move |(_, letter)| {

@@ -1,7 +1,7 @@
-//! Searching file contents with ripgrep's libraries: parallel, bounded, and only inside the roots.
+//! Searches file contents with ripgrep's libraries: parallel, bounded, and only inside the roots.
 //!
-//! The walker lists directories by path, which decides only what is looked at; every file is opened
-//! beneath the searched directory's descriptor without following links, so nothing outside is read.
+//! The walker lists directories by path, which only selects the files to search. Every file is opened relative to the
+//! descriptor of the searched directory, without following symlinks, so that nothing outside is read.
 
 use std::os::fd::OwnedFd;
 use std::path::Path;
@@ -23,53 +23,53 @@ use super::resolve::{SAFE_FLAGS, is_of_process, open_beneath};
 use super::scan::ScanBudget;
 use crate::Error;
 
-/// Threads of one search; more would only take them from others.
+/// Threads of one search.
 const MAX_THREADS: usize = 8;
 
 /// Memory for lines of one search, divided among its threads. A file with a longer line is searched up to that line.
 const MAX_HEAP: usize = 64 * 1024 * 1024;
 
-/// How upper and lower case compare.
+/// Case sensitivity.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Case {
-    /// Insensitive unless the pattern has a capital letter.
+    /// Insensitive unless the pattern contains an upper-case letter.
     #[default]
     Smart,
-    /// As written.
+    /// Sensitive.
     Sensitive,
-    /// Capitals and small letters are the same.
+    /// Insensitive.
     Insensitive,
 }
 
-/// What to search for.
+/// The options of a search.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GrepOptions {
     /// A regular expression, or plain text if `literal`.
     pub pattern: String,
     /// Whether the pattern is plain text.
     pub literal: bool,
-    /// How letters compare.
+    /// Case sensitivity.
     pub case: Case,
-    /// Globs of which a file must match one, if there are any; as in a `.gitignore`.
+    /// Globs of which a file must match one, if there are any, with the syntax of `.gitignore`.
     pub include: Vec<String>,
-    /// Globs of files and directories to leave out.
+    /// Globs of files and directories to exclude.
     pub exclude: Vec<String>,
-    /// Lines to give before each match.
+    /// The number of lines before each match.
     pub before: usize,
-    /// Lines to give behind each match.
+    /// The number of lines after each match.
     pub after: usize,
     /// Whether names with a leading dot are searched too.
     pub hidden: bool,
-    /// Whether ignore files are disregarded.
+    /// Whether to disregard ignore files.
     pub no_ignore: bool,
     /// Limit on the number of matches.
     pub max_matches: usize,
-    /// Lines longer than this are given cut; the search sees all of them.
+    /// Longer lines are returned truncated, but searched completely.
     pub max_line_bytes: usize,
 }
 
 impl GrepOptions {
-    /// A search with nothing special about it.
+    /// A search with the default options.
     pub fn new(pattern: impl Into<String>) -> Self {
         Self {
             pattern: pattern.into(),
@@ -87,12 +87,12 @@ impl GrepOptions {
     }
 }
 
-/// What a search found.
+/// The result of a search.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct GrepResult {
     /// The matches by path and line; empty when they were streamed.
     pub matches: Vec<Match>,
-    /// Whether there is more than was given.
+    /// Whether there are more matches.
     pub truncated: bool,
 }
 
@@ -107,8 +107,8 @@ pub fn grep_sorted(path: &RootedPath, grep: &GrepOptions, scan: &ScanBudget) -> 
     Ok(grepped)
 }
 
-/// Searches a file or directory and hands matches to `deliver` as they come, a few at a time: in order
-/// within a file, files in no order, from several threads. Binary files are left out as ripgrep does.
+/// Searches a file or directory and calls `deliver` with a few matches at a time: in order within a file, in any order
+/// of files, from several threads. Binary files are skipped as ripgrep does.
 pub fn grep(
     path: &RootedPath,
     grep: &GrepOptions,
@@ -138,7 +138,7 @@ pub fn grep(
     Ok(GrepResult { matches: Vec::new(), truncated })
 }
 
-/// Searches all files below a directory; returns whether matches were left out.
+/// Searches all files below a directory; returns whether matches were omitted.
 fn search_tree(
     path: &RootedPath,
     top: OwnedFd,
@@ -155,7 +155,7 @@ fn search_tree(
             if shared.scan.check("grep").is_err() || truncated.load(Ordering::Relaxed) {
                 return WalkState::Quit;
             }
-            // What cannot be read is left out.
+            // Unreadable entries are skipped.
             let Ok(entry) = entry else { return WalkState::Continue };
             if entry.file_type().is_some_and(|kind| kind.is_file())
                 && let Some(file) = opener.open(entry.path())
@@ -170,14 +170,14 @@ fn search_tree(
     Ok(truncated.into_inner())
 }
 
-/// Opens the files of a tree beneath the searched directory.
+/// Opens the files of a tree relative to the searched directory.
 struct Opener<'a> {
     path: &'a RootedPath,
     top: OwnedFd,
 }
 
 impl Opener<'_> {
-    /// A regular file, or nothing if it is none any more or cannot be read.
+    /// A regular file; `None` if it is not one any more or cannot be read.
     fn open(&self, path: &Path) -> Option<std::fs::File> {
         let below = path.strip_prefix(self.path.as_path()).ok()?;
         if self.path.roots().strategy() == ResolveStrategy::Kernel {
@@ -195,8 +195,7 @@ impl Opener<'_> {
     }
 }
 
-/// Searches one file; says whether the bound on matches was passed. A file that fails midway gives what
-/// it gave.
+/// Searches one file; returns whether the limit on matches was exceeded. If reading fails, the matches so far are kept.
 fn search_file(searcher: &mut Searcher, shared: &Shared<'_>, path: &Path, file: std::fs::File) -> bool {
     let mut sink = FileSink::new(shared, path);
     let reader = BoundedReader { file, scan: shared.scan };

@@ -1,4 +1,4 @@
-//! The matches of one file: what the searcher finds, put together with the lines around it.
+//! Collects the matches of one file, with the lines around them.
 
 use std::collections::VecDeque;
 use std::io;
@@ -12,47 +12,47 @@ use grep_searcher::{Searcher, Sink, SinkContext, SinkMatch};
 use super::grep::GrepOptions;
 use super::scan::ScanBudget;
 
-/// Matches handed on at once, so that a file with very many does not keep them all.
+/// The number of matches delivered at a time, so that a file with many matches needs little memory.
 const BATCH: usize = 64;
 
 /// One matching line. Bytes that are not UTF-8 appear as U+FFFD.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Match {
-    /// The file, spelled as the searched path was.
+    /// The path of the file, as a continuation of the searched path.
     pub path: PathBuf,
     /// Line number, from 1.
     pub line: u64,
-    /// Where in the line the first match begins, in bytes, from 1.
+    /// The position of the first match in the line, in bytes from 1.
     pub column: u64,
     /// The line without its ending.
     pub text: String,
     /// The lines before it, as many as were requested and exist.
     pub before: Vec<String>,
-    /// The lines behind it.
+    /// The lines after it.
     pub after: Vec<String>,
 }
 
-/// What all threads of a search share.
+/// The state that all threads of a search share.
 pub(super) struct Shared<'a> {
     pub(super) grep: &'a GrepOptions,
     pub(super) matcher: &'a RegexMatcher,
     pub(super) scan: &'a ScanBudget,
     pub(super) found: AtomicUsize,
-    /// Bytes of text handed on so far, context included.
+    /// The size of the text delivered so far, context included.
     pub(super) bytes: AtomicUsize,
     pub(super) deliver: &'a (dyn Fn(Vec<Match>) + Sync),
 }
 
-/// All the text of one search, context included. A search that finds more is cut, however few matches that is.
+/// Limit on the text of one search, context included.
 const MAX_BYTES: usize = 16 * 1024 * 1024;
 
 /// Collects the matches of one file.
 pub(super) struct FileSink<'a, 'b> {
     shared: &'a Shared<'b>,
     path: &'a Path,
-    /// The last lines seen, for those that match next.
+    /// The last lines, as context of the next match.
     recent: VecDeque<(u64, String)>,
-    /// Matches, oldest first; those at the end may still want lines behind them.
+    /// Matches, oldest first; the last ones may need more lines of context.
     matches: VecDeque<Match>,
     pub(super) full: bool,
 }
@@ -62,7 +62,7 @@ impl<'a, 'b> FileSink<'a, 'b> {
         Self { shared, path, recent: VecDeque::new(), matches: VecDeque::new(), full: false }
     }
 
-    /// Hands on what is left.
+    /// Delivers the remaining matches.
     pub(super) fn finish(mut self) -> bool {
         let rest: Vec<Match> = self.matches.drain(..).collect();
         if !rest.is_empty() {
@@ -71,7 +71,7 @@ impl<'a, 'b> FileSink<'a, 'b> {
         self.full
     }
 
-    /// A line passes by: behind some matches, before others.
+    /// Adds a line as context after and before matches.
     fn pass(&mut self, line: u64, text: &str) {
         let after = self.shared.grep.after as u64;
         if after > 0 {
@@ -95,7 +95,7 @@ impl<'a, 'b> FileSink<'a, 'b> {
         self.recent.iter().filter(|(number, _)| *number >= first).map(|(_, text)| text.clone()).collect()
     }
 
-    /// Hands on matches that want nothing more.
+    /// Delivers matches that need no more context.
     fn hand_on(&mut self, line: u64) {
         if self.matches.len() < BATCH {
             return;

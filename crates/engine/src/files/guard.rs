@@ -1,12 +1,11 @@
 //! Path guards: which paths inside the roots may be accessed, checked on the descriptors that are used.
 //!
-//! A guard never sees the path a caller spelled. It sees where an open descriptor is, asked of the kernel after every
-//! link was followed, and that descriptor is then used: to swap a link in between gains nothing. A name that is
-//! about to be made, changed or removed is seen as its open directory's place and the name.
+//! A guard does not check the path that a caller sent. It checks the path of an open descriptor, which the kernel reports
+//! after all symlinks were followed, and the operation then uses this descriptor, so that a symlink that is swapped meanwhile
+//! has no effect. A name that is created, changed or removed is checked as the path of its open directory plus the name.
 //!
-//! What a guard cannot see: a hard link, or a bind mount, gives a refused file a second path, and by that path it is
-//! another place. Whoever may not write beside the file cannot make such a link by these operations, but one that
-//! exists already is not refused.
+//! Hard links and bind mounts give a file a second path, which a guard checks as a different file. A caller that may not
+//! write to the file's directory cannot create such a link with these operations, but an existing one is not denied.
 
 use std::ffi::OsStr;
 use std::os::fd::{AsFd, AsRawFd};
@@ -20,20 +19,20 @@ use super::path::{RootedPath, Roots};
 use super::resolve::ResolvedName;
 use crate::Error;
 
-/// What the kernel puts behind the path of something that has lost its name.
+/// The suffix that the kernel appends to the path of a removed file.
 const DELETED: &[u8] = b" (deleted)";
 
 /// How a path is accessed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Access {
-    /// Its content or its names are looked at.
+    /// Its content or its entries are read.
     Read,
-    /// Its content or its name is changed, made or removed.
+    /// Its content or its name is created, changed or removed.
     Write,
 }
 
 impl Access {
-    /// One word for it: `read` or `write`.
+    /// `read` or `write`.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Read => "read",
@@ -42,24 +41,24 @@ impl Access {
     }
 }
 
-/// Says which places inside the roots may be touched, and how. Asked on threads made for blocking, often: it should
-/// answer from memory.
+/// Decides which paths inside the roots may be accessed, and how. It is called often, on blocking threads, and should decide
+/// without I/O.
 pub trait PathGuard: Send + Sync {
-    /// Refuses an access with [`Error::Guarded`]. `real` is absolute and has no links in it.
+    /// Denies an access with [`Error::Guarded`]. `real` is absolute and contains no symlinks.
     fn check(&self, real: &Path, access: Access) -> Result<(), Error>;
 
-    /// A place beneath `real` that is refused, if one is known without looking at the disk. What takes a whole tree
-    /// (removing, renaming, copying) asks before it changes anything.
+    /// A denied path below `real`, if one is known without I/O. Operations on whole trees (remove, rename, copy) check this
+    /// before they change anything.
     fn refused_beneath(&self, real: &Path, access: Access) -> Option<PathBuf>;
 
-    /// Whether [`PathGuard::refused_beneath`] may miss something, as with patterns on names: then what takes a whole
-    /// tree has each entry checked first.
+    /// Whether [`PathGuard::refused_beneath`] may miss paths, as with globs on names. Operations on whole trees then check each
+    /// entry first.
     fn needs_every_entry(&self) -> bool {
         true
     }
 }
 
-/// Two guards that must both agree.
+/// Two guards that must both allow an access.
 pub(super) struct CombinedGuard(pub(super) Arc<dyn PathGuard>, pub(super) Arc<dyn PathGuard>);
 
 impl PathGuard for CombinedGuard {
@@ -77,27 +76,27 @@ impl PathGuard for CombinedGuard {
     }
 }
 
-/// Where an open descriptor is now, by the kernel's word.
+/// The current path of an open descriptor, from the kernel.
 pub(super) fn real_path(object: impl AsFd) -> Result<PathBuf, Error> {
     let link = format!("/proc/self/fd/{}", object.as_fd().as_raw_fd());
-    let text = rustix::fs::readlink(link, Vec::new()).map_err(untold)?;
+    let text = rustix::fs::readlink(link, Vec::new()).map_err(unknown_path)?;
     let path = PathBuf::from(std::ffi::OsString::from_vec(text.into_bytes()));
-    // Something mounted away has a text that is no path.
-    if path.is_absolute() { Ok(path) } else { Err(untold(Errno::NOENT)) }
+    // The link of an unmounted object is not a path.
+    if path.is_absolute() { Ok(path) } else { Err(unknown_path(Errno::NOENT)) }
 }
 
-fn untold(errno: Errno) -> Error {
-    let reason = format!("where it really is cannot be told ({errno}): /proc must be mounted");
+fn unknown_path(errno: Errno) -> Error {
+    let reason = format!("cannot determine the real path ({errno}): /proc must be mounted");
     Error::Unsupported { what: "guarded files", reason }
 }
 
-/// Checks what an open descriptor is.
+/// Checks the current path of an open descriptor.
 pub(super) fn check_open(guard: &dyn PathGuard, object: impl AsFd, access: Access) -> Result<(), Error> {
     let real = real_path(object)?;
-    // It was removed or replaced since it was opened: then it counts as what it was. A file that is really called
-    // so is held against both names.
-    if let Some(was) = real.as_os_str().as_bytes().strip_suffix(DELETED) {
-        guard.check(Path::new(OsStr::from_bytes(was)), access)?;
+    // If it was removed or replaced since it was opened, its former path is checked. A file whose name ends with this
+    // suffix is checked under both names.
+    if let Some(former) = real.as_os_str().as_bytes().strip_suffix(DELETED) {
+        guard.check(Path::new(OsStr::from_bytes(former)), access)?;
     }
     guard.check(&real, access)
 }
@@ -111,12 +110,12 @@ impl ResolvedName {
 }
 
 impl RootedPath {
-    /// Where the path leads now, through all links: for those who tell a person before they act. What does not exist
-    /// yet is named beneath the deepest directory that does. No guard is asked, and it may change the next moment.
+    /// The current path after all symlinks were followed, to show to a person before an operation. For a path that does not
+    /// exist, the existing part is resolved. No guard is checked, and the result can change at any time.
     pub fn real(&self) -> Result<PathBuf, Error> {
         match self.target_unguarded() {
-            Ok(place) => place.real(),
-            Err(Error::File { source, .. }) if leads_nowhere(&source) => {
+            Ok(name) => name.real(),
+            Err(Error::File { source, .. }) if is_unreachable(&source) => {
                 match (self.parent(), self.as_path().file_name()) {
                     (Some(parent), Some(name)) => Ok(parent.real()?.join(name)),
                     _ => Ok(resolved(self.roots().root(self.location.root))),
@@ -126,7 +125,7 @@ impl RootedPath {
         }
     }
 
-    /// Where the name itself stands: through all links on the way, but not through one of this name.
+    /// The path of the name itself: symlinks in its directory are followed, but not the name.
     pub fn entry(&self) -> Result<PathBuf, Error> {
         match (self.parent(), self.as_path().file_name()) {
             (Some(parent), Some(name)) => Ok(parent.real()?.join(name)),
@@ -139,8 +138,7 @@ impl RootedPath {
         self.check_ahead(Access::Write)
     }
 
-    /// Refuses, by where the path leads now, what would be refused once it is opened. It says so before anything is
-    /// changed on the way; the check that counts is the one on the descriptor.
+    /// Checks the guard for the current path, before anything is changed. The check of the descriptor is still required.
     pub(super) fn check_ahead(&self, access: Access) -> Result<(), Error> {
         match self.roots().guard() {
             Some(guard) => guard.check(&self.real()?, access),
@@ -157,32 +155,32 @@ impl RootedPath {
     }
 }
 
-fn leads_nowhere(error: &std::io::Error) -> bool {
+fn is_unreachable(error: &std::io::Error) -> bool {
     use std::io::ErrorKind::{NotADirectory, NotFound, PermissionDenied};
     matches!(error.kind(), NotFound | NotADirectory | PermissionDenied)
 }
 
-/// Leaves the refused names of one directory out of a scan.
+/// Excludes denied names of one directory from a scan.
 pub(super) enum EntryFilter<'a> {
-    /// Nobody guards it.
-    Open,
-    /// The real path of the directory is unknown, so all of its names are hidden.
-    Shut,
+    /// There is no guard.
+    Unguarded,
+    /// The real path of the directory is unknown, so all its names are excluded.
+    UnknownPath,
     /// The real path of the directory, and the guard.
     Guarded(&'a dyn PathGuard, PathBuf),
 }
 
 impl<'a> EntryFilter<'a> {
     pub(super) fn new(roots: &'a Roots, dir: impl AsFd) -> Self {
-        let Some(guard) = roots.guard() else { return Self::Open };
-        real_path(dir).map_or(Self::Shut, |real| Self::Guarded(guard, real))
+        let Some(guard) = roots.guard() else { return Self::Unguarded };
+        real_path(dir).map_or(Self::UnknownPath, |real| Self::Guarded(guard, real))
     }
 
-    /// Whether a name in it, or a path below it, may be listed.
+    /// Whether a name in the directory, or a path below it, may be listed.
     pub(super) fn allows(&self, below: impl AsRef<Path>) -> bool {
         match self {
-            Self::Open => true,
-            Self::Shut => false,
+            Self::Unguarded => true,
+            Self::UnknownPath => false,
             Self::Guarded(guard, real) if below.as_ref().as_os_str().is_empty() => {
                 guard.check(real, Access::Read).is_ok()
             }
@@ -191,7 +189,7 @@ impl<'a> EntryFilter<'a> {
     }
 }
 
-/// An absolute path with the links in its existing part resolved, and the rest as it is.
+/// An absolute path with the symlinks in its existing part resolved.
 fn resolved(path: &Path) -> PathBuf {
     for existing in path.ancestors() {
         if let Ok(real) = std::fs::canonicalize(existing) {

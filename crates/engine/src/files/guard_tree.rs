@@ -1,4 +1,4 @@
-//! Whole trees under a guard: nothing is removed, renamed or copied with something refused inside.
+//! Operations on whole trees under a guard: a tree with a denied entry is not removed, renamed or copied.
 
 use std::ffi::OsStr;
 use std::os::fd::OwnedFd;
@@ -36,7 +36,7 @@ pub(super) fn check_tree(
     })
 }
 
-/// Refuses when the copy of a tree would put something where it may not be.
+/// Fails if a copy of a tree would create a denied path.
 pub(super) fn check_copies(
     to: (&RootedPath, &ResolvedName),
     source: &ResolvedName,
@@ -65,7 +65,7 @@ struct Level {
     next: usize,
 }
 
-/// Calls `look` with the relative path of every entry of a tree, through descriptors and without following links.
+/// Calls `look` with the relative path of every entry of a tree, through descriptors and without following symlinks.
 fn each_beneath(
     asked: &Path,
     place: &ResolvedName,

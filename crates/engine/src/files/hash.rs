@@ -1,4 +1,4 @@
-//! Hashing: a fingerprint of what a regular file holds, without giving the content itself.
+//! Hashes of regular files.
 
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
@@ -12,10 +12,10 @@ use super::refused;
 use super::scan::ScanBudget;
 use crate::Error;
 
-/// Bytes read between two checks for cancellation, and the size of the buffer.
+/// Bytes read between two checks for cancellation; also the size of the buffer.
 const CHUNK: usize = 256 * 1024;
 
-/// A file that is about to be hashed. It is open: whatever takes its name from now on is not what is hashed.
+/// A file to be hashed. It is open: a later file with its name is not hashed.
 #[derive(Debug)]
 pub struct FileHasher {
     file: OwnedFd,
@@ -32,7 +32,7 @@ pub struct FileHash {
 }
 
 impl FileHasher {
-    /// Opens the file as a read does: through links that stay inside the roots, and only if a guard permits to read it.
+    /// Opens the file like a read: following symlinks inside the roots, and only if a guard permits the read.
     pub fn open(path: &RootedPath) -> Result<Self, Error> {
         let (file, _) = path.open_regular(OFlags::RDONLY)?;
         Ok(Self { file, path: path.as_path().to_owned() })

@@ -1,4 +1,4 @@
-//! Listing: the names in a directory, or in all below it.
+//! Lists the names in a directory, or in all directories below it.
 
 use std::ffi::{OsStr, OsString};
 use std::os::fd::OwnedFd;
@@ -15,15 +15,15 @@ use super::stat::{FileKind, mtime_ms};
 use super::walk::{DirNames, DirReader, MAX_DEPTH, open_child};
 use crate::Error;
 
-/// How many entries pass between two looks at the clock.
+/// The number of entries between two checks of the deadline.
 const CHECK_EVERY: usize = 1024;
 
 /// Which entries a listing contains.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ListOptions {
-    /// Whether to go down into directories; links are listed, not followed.
+    /// Whether to list subdirectories; symlinks are listed, not followed.
     pub recursive: bool,
-    /// Whether names and kinds suffice; much faster, as no file is looked at.
+    /// Whether to return only names and kinds, which is much faster, because no file is accessed.
     pub names_only: bool,
     /// Limit on the number of entries.
     pub max_entries: Option<usize>,
@@ -32,13 +32,13 @@ pub struct ListOptions {
 /// One entry of a directory listing.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DirEntry {
-    /// Its absolute path, spelled as the listed directory was.
+    /// Its absolute path, as a continuation of the listed path.
     pub path: PathBuf,
-    /// What it is.
+    /// Its kind.
     pub kind: FileKind,
-    /// Size of a file or link; none for directories, or if only names were asked for.
+    /// Size of a file or symlink; `None` for directories, or if only names were requested.
     pub size: Option<u64>,
-    /// When it was last modified, in milliseconds since the epoch; none if only names were requested.
+    /// Modification time in milliseconds since the epoch; `None` if only names were requested.
     pub mtime_ms: Option<i64>,
 }
 
@@ -51,16 +51,16 @@ impl DirEntry {
     }
 }
 
-/// The entries of a directory, possibly cut.
+/// The entries of a directory, possibly truncated.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Listing {
-    /// Sorted bytewise by name; a directory's own entries follow it at once.
+    /// Sorted bytewise by name; the entries of a directory follow it.
     pub entries: Vec<DirEntry>,
-    /// Whether there is more than was given.
+    /// Whether there are more entries.
     pub truncated: bool,
 }
 
-/// Lists a directory. A subtree that cannot be read is named and left out; what a guard refuses is not named.
+/// Lists a directory. A subdirectory that cannot be read is listed without its entries; denied names are omitted.
 pub fn list(path: &RootedPath, options: ListOptions, scan: &ScanBudget) -> Result<Listing, Error> {
     scan.check("list")?;
     let top = path.open_listing()?;
@@ -113,11 +113,11 @@ struct Level<'a> {
     filter: EntryFilter<'a>,
     names: DirNames,
     next: usize,
-    /// Length of this directory's path with its slash.
+    /// The length of the path of this directory with its slash.
     prefix: usize,
 }
 
-/// The entry for a name; nothing if it vanished since its directory was read.
+/// The entry of a name; `None` if it was removed since its directory was read.
 fn entry(dir: &OwnedFd, name: &[u8], kind: FileKind, path: &[u8], names_only: bool) -> Option<DirEntry> {
     let path = PathBuf::from(OsString::from_vec(path.to_vec()));
     if names_only {

@@ -1,7 +1,7 @@
-//! Files within roots: every path becomes a [`RootedPath`] or an error, and every operation goes through one.
+//! Files within roots: every path becomes a [`RootedPath`] or an error, and every operation uses one.
 //!
-//! All functions here block. Callers run them on threads made for blocking; only [`read_cached`] and
-//! [`stat_cached`] never wait for a disk and may be tried on an event loop first.
+//! All functions block. Callers run them on blocking threads; only [`read_cached`] and [`stat_cached`] do not wait for
+//! a disk and can be tried on an event loop first.
 //!
 //! ```
 //! use std::path::Path;

@@ -12,7 +12,7 @@ use crate::Error;
 
 /// The directories in which files may be accessed. Cheap to clone.
 ///
-/// A root need not exist yet, may itself be a link, and may be `/`, which permits everything.
+/// A root need not exist yet, may be a symlink, and may be `/`, which permits everything.
 #[derive(Clone)]
 pub struct Roots(Arc<Inner>);
 
@@ -24,20 +24,20 @@ struct Inner {
     cleanup: Arc<CleanupCache>,
 }
 
-/// Which calls of the kernel are relied on. Both ways give the same answers.
+/// The system calls that are used. Both strategies have the same results.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum ResolveStrategy {
-    /// Its best: one `openat2` call for a path, files without a name for new content; the other way only
-    /// where these cannot decide or do not exist.
+    /// One `openat2` call per path, and unnamed files for new content; the other strategy only where these do not exist
+    /// or cannot decide.
     #[default]
     Kernel,
-    /// Its oldest, as on kernels, file systems and in containers without those: paths are walked component
-    /// by component, and new content has a temporary name from the start.
+    /// For kernels, file systems and containers without those: paths are resolved component by component, and new
+    /// content has a temporary name from the start.
     Walk,
 }
 
-/// An absolute path that lies inside a root by its text. Links in it are settled when it is opened,
-/// relative to a directory descriptor, so nothing can be swapped in between.
+/// An absolute path that is inside a root by its text. Symlinks in it are resolved when it is opened, relative to a
+/// directory descriptor, so that they cannot be swapped meanwhile.
 #[derive(Clone)]
 pub struct RootedPath {
     pub(super) roots: Roots,
@@ -53,7 +53,7 @@ pub(super) struct RootLocation {
 }
 
 impl Roots {
-    /// Roots at these directories. Relative ones are taken from the current directory.
+    /// Roots at these directories. Relative ones are resolved in the current directory.
     pub fn new(roots: Vec<PathBuf>) -> Self {
         Self::with_strategy(roots, ResolveStrategy::default())
     }
@@ -65,8 +65,8 @@ impl Roots {
         Self(Arc::new(Inner { roots, strategy, outer: None, guard: None, cleanup: Arc::default() }))
     }
 
-    /// Smaller roots inside these. They are opened through these roots, so that a link put in the
-    /// place of a smaller root leads nowhere else.
+    /// Narrower roots inside these. They are opened through these roots, so that a symlink in the place of a narrower
+    /// root cannot lead outside.
     pub fn narrowed(&self, roots: Vec<PathBuf>) -> Result<Self, Error> {
         let mut inside = Vec::with_capacity(roots.len());
         for root in &roots {
@@ -82,8 +82,8 @@ impl Roots {
         })))
     }
 
-    /// The same roots, where each place is also held against a guard before it is touched; a guard they have already
-    /// stays. Roots narrowed from these have it too.
+    /// The same roots with an additional guard, which checks each path before it is accessed. Roots narrowed from these
+    /// have it too.
     pub fn guarded(&self, guard: Arc<dyn PathGuard>) -> Self {
         let guard = match &self.0.guard {
             Some(held) => Arc::new(CombinedGuard(Arc::clone(held), guard)),
@@ -99,19 +99,19 @@ impl Roots {
         }))
     }
 
-    /// The roots as they were given, cleaned.
+    /// The roots as given, normalised.
     pub fn paths(&self) -> &[PathBuf] {
         &self.0.roots
     }
 
-    /// Whether there are no roots, so that nothing is permitted.
+    /// Whether there are no roots, so that no path is permitted.
     pub fn is_empty(&self) -> bool {
         self.0.roots.is_empty()
     }
 
-    /// The only way to obtain a [`RootedPath`]: `path`, taken from `base` if relative, cleaned of `.`, `..`
-    /// and `//` by its text alone, must lie inside a root. `~/` means the home directory unless a
-    /// directory of that name exists. An empty path is `base` itself.
+    /// The only way to obtain a [`RootedPath`]: `path`, relative to `base` if it is not absolute, and normalised by its
+    /// text alone (`.`, `..`, `//`), must be inside a root. `~/` means the home directory unless a directory with that
+    /// name exists. An empty path is `base`.
     pub fn admit(&self, base: &Path, path: &Path) -> Result<RootedPath, Error> {
         if path.as_os_str().as_bytes().contains(&0) || base.as_os_str().as_bytes().contains(&0) {
             return Err(Error::BadPath { path: path.to_owned(), reason: "path contains a NUL byte" });
@@ -131,8 +131,8 @@ impl Roots {
         }
     }
 
-    /// Where a cleaned absolute path lies: below the innermost root that contains it, by the root's
-    /// own spelling first, else by where the root really is.
+    /// The location of a normalised absolute path: below the innermost root that contains it, by the path of the root
+    /// as given or else by its real path.
     pub(super) fn locate(&self, path: &Path) -> Option<RootLocation> {
         let spelled = self
             .0
@@ -147,7 +147,7 @@ impl Roots {
         (0..self.0.roots.len()).find_map(|root| Some(RootLocation { root, below: real(root)? }))
     }
 
-    /// The real path of a root, if it exists. Only text: opening it checks again.
+    /// The real path of a root, if it exists. It is used as text only: opening checks again.
     pub(super) fn real(&self, root: usize) -> Option<PathBuf> {
         std::fs::canonicalize(self.0.roots.get(root)?).ok()
     }
@@ -160,12 +160,12 @@ impl Roots {
         self.0.strategy
     }
 
-    /// Whether new content may be without a name until it is complete.
+    /// Whether new content may be unnamed until it is complete.
     pub(super) fn unnamed(&self) -> bool {
         self.0.strategy == ResolveStrategy::Kernel
     }
 
-    /// The roots inside which these were narrowed.
+    /// The roots from which these were narrowed.
     pub fn outer(&self) -> Option<&Roots> {
         self.0.outer.as_ref()
     }
@@ -184,7 +184,7 @@ impl Roots {
 }
 
 impl RootedPath {
-    /// The path as the caller spelled it, absolute and cleaned. Never where links lead.
+    /// The path as the caller wrote it, absolute and normalised. Symlinks are not resolved.
     pub fn as_path(&self) -> &Path {
         &self.path
     }
@@ -203,17 +203,17 @@ impl RootedPath {
         }
     }
 
-    /// A path further down, spelled with `relative`.
+    /// A path below this one.
     pub fn join(&self, relative: &Path) -> Result<RootedPath, Error> {
         self.roots.admit(&self.path, relative)
     }
 
-    /// Whether this names a root itself, which can be neither removed nor renamed.
+    /// Whether this is a root, which can be neither removed nor renamed.
     pub(super) fn is_root(&self) -> bool {
         self.location.below.as_os_str().is_empty()
     }
 
-    /// The directory this lies in, or nothing for a root.
+    /// The directory of this path; `None` for a root.
     pub(super) fn parent(&self) -> Option<RootedPath> {
         let below = self.location.below.parent()?.to_owned();
         let path = self.path.parent()?.to_owned();
@@ -244,7 +244,7 @@ fn below(path: &Path, root: &Path) -> Option<PathBuf> {
     path.strip_prefix(root).ok().map(Path::to_owned)
 }
 
-/// `~` or `~/…` spelled out, if that is what the path is and there is a home.
+/// Expands `~` or `~/…`, if the path has this form and there is a home directory.
 fn at_home(path: &Path) -> Option<PathBuf> {
     let rest = path.strip_prefix(OsStr::new("~")).ok()?;
     Some(Path::new(&std::env::var_os("HOME")?).join(rest))

@@ -1,4 +1,4 @@
-//! Reading: a range of a regular file, and the fast way for what is in memory already.
+//! Reads a range of a regular file, with a fast path for cached content.
 
 use std::io::IoSliceMut;
 use std::os::fd::OwnedFd;
@@ -22,16 +22,16 @@ const MAX_CACHED_BYTES: u64 = 256 * 1024;
 /// Which bytes to read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ReadRange {
-    /// First byte wanted.
+    /// The first byte.
     pub offset: u64,
-    /// How many are wanted; none means to the end.
+    /// The number of bytes; `None` for all up to the end.
     pub length: Option<u64>,
     /// Limit on the number of bytes returned.
     pub max: u64,
 }
 
 impl ReadRange {
-    /// From the beginning to the end, but no more than `max` bytes.
+    /// The whole file, at most `max` bytes.
     pub fn whole(max: u64) -> Self {
         Self { offset: 0, length: None, max }
     }
@@ -48,22 +48,22 @@ pub struct FileContent {
     pub bytes: Vec<u8>,
     /// Size of the whole file.
     pub size: u64,
-    /// When it was last modified, in milliseconds since the epoch.
+    /// Modification time in milliseconds since the epoch.
     pub mtime_ms: i64,
-    /// Whether the file continues behind these bytes.
+    /// Whether the file continues after these bytes.
     pub more: bool,
-    /// File type and permission bits as the kernel has them.
+    /// File type and permission bits.
     pub mode: u32,
 }
 
-/// Reads a range of a regular file. Allocates what is there, not what may be asked for; files that
-/// shrink or grow meanwhile, or report no size as in `/proc`, give what they hold when read.
+/// Reads a range of a regular file. Allocates memory for the existing content, not for the requested length. A file
+/// that changes its size meanwhile, or reports none as in `/proc`, returns its content at the time of the read.
 pub fn read(path: &RootedPath, range: ReadRange) -> Result<FileContent, Error> {
     let (file, stat) = path.open_regular(OFlags::RDONLY)?;
     read_open(&file, &stat, range, path.as_path())
 }
 
-/// Reads from an open file what [`read`] would.
+/// Like [`read`], from an open file.
 pub(super) fn read_open(
     file: &OwnedFd,
     stat: &Stat,
@@ -82,18 +82,18 @@ pub(super) fn read_open(
             more = more_at(file, at).map_err(refused("read", asked))?;
             break;
         }
-        // Past what the file promised, it is read in chunks until it really ends.
+        // Beyond the reported size, the file is read in chunks until its end.
         let room = if bytes.len() < expected { expected - bytes.len() } else { UNKNOWN_CHUNK };
         let room = room.min(to_usize(left));
         let start = bytes.len();
         if start == expected && size != 0 {
-            // The promised size was read; nearly always this is the end, so ask with a small buffer.
+            // The reported size was read. This is usually the end, so a small buffer is sufficient.
             if !more_at(file, at).map_err(refused("read", asked))? {
                 break;
             }
         }
         bytes.reserve_exact(room);
-        // Into memory that nothing has touched yet: to clear it first would take as long as to fill it.
+        // Into uninitialised memory: clearing it would take as long as filling it.
         retry(|| rustix::io::pread(file, spare_capacity(&mut bytes), at)).map_err(refused("read", asked))?;
         // The allocator may have reserved more than requested.
         bytes.truncate(start + room);
@@ -102,13 +102,13 @@ pub(super) fn read_open(
             break;
         }
     }
-    // A file that grew meanwhile, or had no size, is at least as long as what it gave.
+    // A file that grew meanwhile, or had no size, is at least as long as the bytes read.
     let size = if bytes.is_empty() { size } else { size.max(at) };
     Ok(FileContent { bytes, size, mtime_ms: mtime_ms(stat), more, mode: stat.st_mode })
 }
 
-/// Reads the range if that needs no disk and no lock, else gives nothing and the caller goes the
-/// slow way. Safe to try on a thread that must not wait.
+/// Reads the range if this needs no disk access and no lock; otherwise returns `None`, and the caller uses [`read`].
+/// For threads that must not block.
 pub fn read_cached(path: &RootedPath, range: ReadRange) -> Option<Result<FileContent, Error>> {
     let file = match path.open_cached(OFlags::RDONLY | SAFE_FLAGS)? {
         Ok(file) => file,

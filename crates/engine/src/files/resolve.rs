@@ -1,8 +1,8 @@
-//! Resolving: opening a rooted path without a race in which a link could lead outside the roots.
+//! Opens a rooted path without a race in which a symlink could lead outside the roots.
 //!
-//! The kernel does it in one call (`openat2` beneath the root). It refuses links that are absolute or
-//! climb past the root even when they lead into a root again; then, and where the call is missing, the
-//! walk decides link by link.
+//! The kernel resolves a path in one call (`openat2` with `RESOLVE_BENEATH`). It rejects symlinks that are absolute or
+//! lead above the root, even if they lead into a root again. In this case, and if the call is missing, the path is
+//! resolved component by component.
 
 mod walk;
 
@@ -20,43 +20,43 @@ use super::path::{ResolveStrategy, RootLocation, RootedPath, Roots};
 use super::refused;
 use crate::Error;
 
-/// What every file is opened with: no wait on FIFOs, no inheritance, no controlling terminal.
+/// Flags of every open: no blocking on FIFOs, close-on-exec, no controlling terminal.
 pub(super) const SAFE_FLAGS: OFlags = OFlags::NONBLOCK.union(OFlags::CLOEXEC).union(OFlags::NOCTTY);
-/// A directory to work relative to; needs no read permission.
+/// A directory as a base of other calls; needs no read permission.
 pub(super) const DIRECTORY: OFlags = OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
 /// A directory to list.
 pub(super) const LISTING: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
-/// The number by which the proc file system identifies itself.
+/// The magic number of the proc file system.
 const PROC_SUPER_MAGIC: rustix::fs::FsWord = 0x9fa0;
-/// Attempts with `openat2` while other processes rename; then the path is walked component by component.
+/// Attempts with `openat2` while other processes rename; then the path is resolved component by component.
 const TRIES: usize = 4;
 
-/// A name in an open directory: what operations on the name itself act on.
+/// A name in an open directory, for operations on the name itself.
 #[derive(Debug)]
 pub(super) struct ResolvedName {
     pub(super) dir: OwnedFd,
-    /// `.` if it is a root itself.
+    /// `.` for a root.
     pub(super) name: OsString,
 }
 
 impl RootedPath {
-    /// Opens the directory, following links that stay inside the roots. A guard must permit to read it. The descriptor is for working
-    /// relative to it (`fchdir`, `openat`), not for reading its names.
+    /// Opens the directory, following symlinks inside the roots. A guard must permit the read. The descriptor is a base
+    /// for other calls (`fchdir`, `openat`), not for reading names.
     pub fn open_directory(&self) -> Result<OwnedFd, Error> {
         self.open_with(DIRECTORY)
     }
 
-    /// Opens the regular file for reading, following links that stay inside the roots.
+    /// Opens the regular file for reading, following symlinks inside the roots.
     pub fn open_file(&self) -> Result<File, Error> {
         self.open_regular(OFlags::RDONLY).map(|(file, _)| File::from(file))
     }
 
-    /// Opens whatever it leads to, only to look at it.
+    /// Opens the target of any kind, for its metadata only.
     pub(super) fn open_path(&self) -> Result<OwnedFd, Error> {
         self.open_with(OFlags::PATH | OFlags::CLOEXEC)
     }
 
-    /// Opens the directory so that its names can be read.
+    /// Opens the directory for reading its names.
     pub(super) fn open_listing(&self) -> Result<OwnedFd, Error> {
         self.open_with(LISTING)
     }
@@ -69,13 +69,14 @@ impl RootedPath {
         Ok((file, stat))
     }
 
-    /// The directory and name this path ends in, if the guard permits the access; a link there is not followed.
+    /// The directory and the name at the end of this path, if the guard permits the access; a symlink there is not
+    /// followed.
     pub(super) fn place(&self, access: Access) -> Result<ResolvedName, Error> {
         self.permitted(self.place_unguarded(), access)
     }
 
-    /// The directory and name that this path leads to through any links, if the guard permits the access: where a
-    /// write belongs.
+    /// The directory and the name that this path resolves to, if the guard permits the access: the destination of a
+    /// write.
     pub(super) fn target(&self, access: Access) -> Result<ResolvedName, Error> {
         self.permitted(self.target_unguarded(), access)
     }
@@ -125,13 +126,13 @@ impl RootedPath {
         Ok(object)
     }
 
-    /// The directory for a child to start in, if it can be had without waiting for a disk.
+    /// The working directory of a child, if it can be opened without disk access.
     pub(crate) fn open_directory_cached(&self) -> Option<OwnedFd> {
         self.open_cached(OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC)?.ok()
     }
 
-    /// Opens only if every step is in the kernel's caches: never waits for a disk, and gives nothing
-    /// when it would have to, when the kernel cannot tell, or when a guard is to be asked.
+    /// Opens the path if every component is cached, so that it does not wait for a disk. `None` if one is not cached,
+    /// if the kernel does not support this, or if there is a guard.
     pub(super) fn open_cached(&self, flags: OFlags) -> Option<Result<OwnedFd, Errno>> {
         let slow = self.roots.strategy() == ResolveStrategy::Walk || self.roots.outer().is_some();
         if slow || self.roots.guard().is_some() {
@@ -150,7 +151,7 @@ impl RootedPath {
 }
 
 impl ResolvedName {
-    /// What the name is, without following it; nothing if there is no such name.
+    /// The metadata of the name, without following it; `None` if it does not exist.
     pub(super) fn stat(&self, asked: &Path) -> Result<Option<Stat>, Error> {
         match rustix::fs::statat(&self.dir, &self.name, AtFlags::SYMLINK_NOFOLLOW) {
             Ok(stat) => Ok(Some(stat)),
@@ -205,7 +206,7 @@ fn open_any(roots: &Roots, location: &RootLocation, flags: OFlags, asked: &Path)
     Walk::start(roots, location, asked)?.open(flags)
 }
 
-/// One `openat2` beneath a directory; nothing when it is not the kernel's to decide.
+/// One `openat2` below a directory; `None` if the kernel cannot decide.
 pub(super) fn open_beneath(
     dir: impl AsFd,
     below: &Path,
@@ -222,8 +223,7 @@ pub(super) fn open_beneath(
     None
 }
 
-/// Opens a root itself. It is opened each time: one call, which is what it would cost to learn that a
-/// kept descriptor is still the directory of that name.
+/// Opens a root. It is opened each time: checking that a kept descriptor still has this path would also take one call.
 fn open_root(roots: &Roots, root: usize, asked: &Path) -> Result<OwnedFd, Error> {
     let path = roots.root(root);
     match roots.outer() {
@@ -236,7 +236,7 @@ fn open_root(roots: &Roots, root: usize, asked: &Path) -> Result<OwnedFd, Error>
     }
 }
 
-/// A root of `/` resolves absolute links within itself, which is where they lead anyway.
+/// A root of `/` resolves absolute symlinks within itself.
 fn beneath(root: &Path) -> ResolveFlags {
     let inside = if root == Path::new("/") { ResolveFlags::IN_ROOT } else { ResolveFlags::BENEATH };
     inside | ResolveFlags::NO_MAGICLINKS
@@ -246,7 +246,7 @@ fn or_dot(below: &Path) -> &OsStr {
     if below.as_os_str().is_empty() { OsStr::new(".") } else { below.as_os_str() }
 }
 
-/// Refuses everything but regular files: a directory as such, the rest as not regular.
+/// Rejects everything except regular files, with a separate error for directories.
 pub(super) fn require_regular(stat: &Stat, asked: &Path) -> Result<(), Error> {
     match FileType::from_raw_mode(stat.st_mode) {
         FileType::RegularFile => Ok(()),
@@ -255,7 +255,7 @@ pub(super) fn require_regular(stat: &Stat, asked: &Path) -> Result<(), Error> {
     }
 }
 
-/// A socket cannot be opened, nor a FIFO without a reader for writing: both fail with ENXIO.
+/// A socket, or a FIFO without a reader, fails with ENXIO.
 fn not_regular(error: Error, asked: &Path) -> Error {
     match error {
         Error::File { ref source, .. } if source.raw_os_error() == Some(Errno::NXIO.raw_os_error()) => {
@@ -265,8 +265,8 @@ fn not_regular(error: Error, asked: &Path) -> Error {
     }
 }
 
-/// Makes the directory a path lies in, with all that is missing above it, the root included. Returns
-/// what was made, outermost first, so that it can be taken back.
+/// Creates the parent directory of a path and all missing directories above it, including the root. Returns the created
+/// ones, outermost first, for a rollback.
 pub(super) fn make_parents(path: &RootedPath) -> Result<Vec<RootedPath>, Error> {
     path.check_ahead(Access::Write)?;
     match path.parent() {
@@ -275,7 +275,7 @@ pub(super) fn make_parents(path: &RootedPath) -> Result<Vec<RootedPath>, Error> 
     }
 }
 
-/// Makes a directory and all that is missing above it.
+/// Creates a directory and all missing directories above it.
 pub(super) fn make_all(path: &RootedPath) -> Result<Vec<RootedPath>, Error> {
     let mut missing: Vec<RootedPath> = Vec::new();
     let mut next = Some(path.clone());
@@ -307,7 +307,7 @@ pub(super) fn make_all(path: &RootedPath) -> Result<Vec<RootedPath>, Error> {
     Ok(missing)
 }
 
-/// A root may be missing until the first thing is made in it. Its path is the operator's, not a caller's.
+/// Creates a missing root. Its path comes from the operator, not from a caller.
 fn make_root(directory: &RootedPath) -> Result<(), Error> {
     let path: PathBuf = directory.roots.root(directory.location.root).to_owned();
     match directory.roots.outer() {

@@ -1,4 +1,4 @@
-//! The budget of a scan over many files: a deadline and a flag that cancels it.
+//! The limits of a scan over many files: a deadline and a flag that cancels it.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -6,10 +6,10 @@ use std::time::{Duration, Instant};
 
 use crate::Error;
 
-/// The bounds of one long operation: it stops soon after its deadline or after it was cancelled.
+/// The limits of one long operation: it stops soon after its deadline or its cancellation.
 #[derive(Debug, Clone)]
 pub struct ScanBudget {
-    /// When to give up with [`Error::Deadline`]; none means never.
+    /// The time at which it fails with [`Error::Deadline`]; `None` for no deadline.
     pub deadline: Option<Instant>,
     /// Set to cancel the operation, which then fails with [`Error::Cancelled`].
     pub cancelled: Arc<AtomicBool>,
@@ -17,12 +17,12 @@ pub struct ScanBudget {
 }
 
 impl ScanBudget {
-    /// A scan that may take as long as it needs.
+    /// A scan without a deadline.
     pub fn unbounded() -> Self {
         Self { deadline: None, cancelled: Arc::default(), started: Instant::now() }
     }
 
-    /// A scan that gives up after `limit`.
+    /// A scan with a deadline after `limit`.
     pub fn within(limit: Duration) -> Self {
         let scan = Self::unbounded();
         Self { deadline: scan.started.checked_add(limit), ..scan }
@@ -33,7 +33,7 @@ impl ScanBudget {
         Self { cancelled: flag, ..self }
     }
 
-    /// Fails when the scan should stop. Cheap enough to ask for each directory, not for each byte.
+    /// Fails if the scan should stop. Cheap enough for each directory, not for each byte.
     pub(crate) fn check(&self, what: &'static str) -> Result<(), Error> {
         if self.cancelled.load(Ordering::Relaxed) {
             return Err(Error::Cancelled);

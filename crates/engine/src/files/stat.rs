@@ -1,4 +1,4 @@
-//! Stat: what a name is, without following it.
+//! The metadata of a name, without following it.
 
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
@@ -12,7 +12,7 @@ use super::path::RootedPath;
 use super::refused;
 use crate::Error;
 
-/// What kind of thing a name is.
+/// The kind of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum FileKind {
     /// A regular file.
@@ -36,24 +36,24 @@ impl From<FileType> for FileKind {
     }
 }
 
-/// What is known about a name.
+/// The metadata of a name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Metadata {
-    /// What it is.
+    /// Its kind.
     pub kind: FileKind,
     /// Size in bytes.
     pub size: u64,
-    /// When it was last modified, in milliseconds since the epoch.
+    /// Modification time in milliseconds since the epoch.
     pub mtime_ms: i64,
-    /// When its inode last changed, in milliseconds since the epoch.
+    /// Time of the last inode change, in milliseconds since the epoch.
     pub ctime_ms: i64,
-    /// File type and permission bits as the kernel has them.
+    /// File type and permission bits.
     pub mode: u32,
     /// Owner.
     pub uid: u32,
     /// Group.
     pub gid: u32,
-    /// Where a link points, as written in it; it may lead outside the roots.
+    /// The target of a symlink, as written in it; it may be outside the roots.
     pub link_target: Option<PathBuf>,
 }
 
@@ -72,8 +72,8 @@ impl Metadata {
     }
 }
 
-/// What the name is; nothing if it does not exist. A link is described, not followed, so only the
-/// directory it lies in must be inside the roots.
+/// The metadata of a name; `None` if it does not exist. A symlink is not followed, so only its directory must be inside
+/// the roots.
 pub fn stat(path: &RootedPath) -> Result<Option<Metadata>, Error> {
     let place = match path.place(Access::Read) {
         Ok(place) => place,
@@ -85,7 +85,7 @@ pub fn stat(path: &RootedPath) -> Result<Option<Metadata>, Error> {
     if FileType::from_raw_mode(stat.st_mode) == FileType::Symlink {
         target = match rustix::fs::readlinkat(&place.dir, &place.name, Vec::new()) {
             Ok(text) => Some(PathBuf::from(OsString::from_vec(text.into_bytes()))),
-            // Replaced by something that is no link since we looked.
+            // It is not a symlink any more.
             Err(Errno::INVAL | Errno::NOENT) => None,
             Err(errno) => return Err(refused("readlink", path.as_path())(errno)),
         };
@@ -93,8 +93,8 @@ pub fn stat(path: &RootedPath) -> Result<Option<Metadata>, Error> {
     Ok(Some(Metadata::from_stat(&stat, target)))
 }
 
-/// What a name leads to through all links, and when that was made in milliseconds since the epoch, if the file system
-/// knows; nothing if it leads nowhere.
+/// The metadata of the target of all symlinks and its creation time in milliseconds since the epoch, if the file system
+/// has it; `None` if it does not exist.
 pub fn stat_followed(path: &RootedPath) -> Result<Option<(Metadata, Option<i64>)>, Error> {
     let object = match path.open_path() {
         Ok(object) => object,
@@ -108,7 +108,7 @@ pub fn stat_followed(path: &RootedPath) -> Result<Option<(Metadata, Option<i64>)
     Ok(Some((Metadata::from_stat(&stat, None), made_ms)))
 }
 
-/// What [`stat`] gives, if the kernel has it in memory; else nothing, and the caller goes the slow way.
+/// Like [`stat`], if the metadata is cached; otherwise `None`, and the caller uses [`stat`].
 pub fn stat_cached(path: &RootedPath) -> Option<Result<Option<Metadata>, Error>> {
     let object = match path.open_cached(OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC)? {
         Ok(object) => object,
@@ -117,13 +117,13 @@ pub fn stat_cached(path: &RootedPath) -> Option<Result<Option<Metadata>, Error>>
     };
     let stat = rustix::fs::fstat(&object).ok()?;
     match FileType::from_raw_mode(stat.st_mode) {
-        // The text of a link may have to come from the disk.
+        // Reading a symlink may need disk access.
         FileType::Symlink => None,
         _ => Some(Ok(Some(Metadata::from_stat(&stat, None)))),
     }
 }
 
-/// When a file was last modified, in whole milliseconds since the epoch, rounded down.
+/// Modification time in whole milliseconds since the epoch, rounded down.
 #[expect(clippy::unnecessary_cast, reason = "the types of these fields differ between architectures")]
 pub(super) fn mtime_ms(stat: &Stat) -> i64 {
     millis(stat.st_mtime as i64, stat.st_mtime_nsec as u64)

@@ -1,4 +1,4 @@
-//! Walking directories by descriptor: shared by listing, globbing, removing and copying.
+//! Walks directories by descriptor, for listing, globbing, removing and copying.
 
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -9,11 +9,11 @@ use rustix::io::Errno;
 use super::resolve::{LISTING, is_of_process};
 use super::stat::FileKind;
 
-/// Directories open at once on the way down; what lies deeper is not walked.
+/// Limit on the depth: each level has an open directory. Deeper entries are not visited.
 pub(super) const MAX_DEPTH: usize = 256;
 const BUFFER: usize = 128 * 1024;
 
-/// The names of one directory, in one block of memory.
+/// The names of one directory, in one allocation.
 #[derive(Debug, Default)]
 pub(super) struct DirNames {
     text: Vec<u8>,
@@ -59,14 +59,14 @@ impl DirReader {
         Self { buffer: vec![MaybeUninit::uninit(); BUFFER] }
     }
 
-    /// All names of a directory, sorted bytewise, `.` and `..` left out.
+    /// All names of a directory, sorted bytewise, without `.` and `..`.
     pub(super) fn names(&mut self, dir: impl AsFd) -> Result<DirNames, Errno> {
         let mut names = DirNames::default();
         let mut entries = RawDir::new(dir.as_fd(), &mut self.buffer);
         while let Some(entry) = entries.next() {
             let entry = match entry {
                 Ok(entry) => entry,
-                // The directory was removed while we read it.
+                // The directory was removed while it was read.
                 Err(Errno::NOENT) => break,
                 Err(errno) => return Err(errno),
             };
@@ -87,13 +87,13 @@ impl DirReader {
     }
 }
 
-/// Opens a directory by its name in another, for listing; a link is not followed.
+/// Opens a directory by its name in another, for listing; a symlink is not followed.
 pub(super) fn open_child(dir: impl AsFd, name: &[u8]) -> Result<OwnedFd, Errno> {
     let child = rustix::fs::openat(dir, name, LISTING | OFlags::NOFOLLOW, Mode::empty())?;
     if is_of_process(&child)? { Err(Errno::ACCESS) } else { Ok(child) }
 }
 
-/// The kind of a name where the file system does not tell it with the name.
+/// The kind of a name, for file systems whose directory entries do not contain it.
 fn kind_of(dir: BorrowedFd<'_>, name: &[u8]) -> FileKind {
     match rustix::fs::statat(dir, name, AtFlags::SYMLINK_NOFOLLOW) {
         Ok(stat) => FileType::from_raw_mode(stat.st_mode).into(),

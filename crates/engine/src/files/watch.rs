@@ -1,4 +1,4 @@
-//! Watching a directory: changes are delivered in short batches until the watcher is dropped.
+//! Watches a directory: changes are delivered in short batches until the watcher is dropped.
 
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
@@ -15,13 +15,13 @@ use super::path::{RootedPath, Roots};
 use super::watch_batch::{EventBuffer, FileEventBatch};
 use crate::Error;
 
-/// How long changes are gathered after the first of a batch.
+/// How long changes are collected after the first of a batch.
 const WINDOW: Duration = Duration::from_millis(50);
 /// Events queued for the next batch; beyond it they are dropped and the batch is marked as incomplete.
 const MOST_WAITING: usize = 16 * 1024;
 
-/// A running watch. Dropping it stops it without waiting for its thread, whose sink may be waiting for whoever drops
-/// it; [`FileWatcher::stop`] waits.
+/// A running watch. Dropping it stops it without waiting for its thread, whose sink may wait for the dropping thread;
+/// [`FileWatcher::stop`] waits.
 #[derive(Debug)]
 pub struct FileWatcher {
     watcher: Option<RecommendedWatcher>,
@@ -29,8 +29,8 @@ pub struct FileWatcher {
 }
 
 impl FileWatcher {
-    /// Watches a directory, or one file, and calls `sink` from a thread of its own with each batch.
-    /// Links inside are not followed.
+    /// Watches a directory or one file, and calls `sink` from a separate thread with each batch. Symlinks inside are
+    /// not followed.
     pub fn start(
         path: &RootedPath,
         recursive: bool,
@@ -53,9 +53,9 @@ impl FileWatcher {
 }
 
 impl FileWatcher {
-    /// Stops it and waits for its thread: the sink is not called afterwards. Blocks while the sink does.
+    /// Stops the watch and waits for its thread: the sink is not called afterwards. Blocks while the sink blocks.
     pub fn stop(mut self) {
-        // Without its watcher the queue ends, and with it the gatherer.
+        // Without its watcher the queue ends, and so does the thread.
         self.watcher = None;
         if let Some(gatherer) = self.gatherer.take()
             && gatherer.thread().id() != std::thread::current().id()
@@ -66,7 +66,7 @@ impl FileWatcher {
     }
 }
 
-/// The watched object, kept open: the watch is set on the checked object, not on a later one of the same name.
+/// The watched object, kept open: the watch is set on the checked object, not on a later one with its name.
 struct Pinned {
     object: OwnedFd,
     through: PathBuf,
@@ -88,7 +88,7 @@ impl Pinned {
         Ok(Self { object, through, spelled, roots: path.roots().clone() })
     }
 
-    /// A path as the caller spells it; nothing for one that a guard refuses.
+    /// The path for the caller; `None` for one that a guard denies.
     fn spell(&self, path: &Path) -> Option<PathBuf> {
         let below = path.strip_prefix(&self.through).ok()?;
         if !EntryFilter::new(&self.roots, &self.object).allows(below) {
@@ -98,14 +98,14 @@ impl Pinned {
     }
 }
 
-/// Takes events from the watcher without ever holding it up.
+/// Receives events without blocking the watcher.
 fn queue(
     events: SyncSender<notify::Event>,
     lost: Arc<AtomicBool>,
 ) -> impl FnMut(notify::Result<notify::Event>) + Send + 'static {
     move |event| match event.map(|event| events.try_send(event)) {
         Ok(Ok(()) | Err(TrySendError::Disconnected(_))) => {}
-        // No room, or a directory that could not be watched: something will go unseen.
+        // The queue is full, or a directory could not be watched: changes will be missed.
         Ok(Err(TrySendError::Full(_))) | Err(_) => lost.store(true, Ordering::Relaxed),
     }
 }

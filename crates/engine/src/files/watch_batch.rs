@@ -1,4 +1,4 @@
-//! Batches of changes: what happened in a short while, said once for each path.
+//! Batches of changes: the changes within a short time, one per path.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -11,36 +11,36 @@ use super::cleanup::is_temporary;
 /// Events in one batch; beyond it the rest is dropped and the batch is marked as incomplete.
 const MOST_CHANGES: usize = 4096;
 
-/// What happened to a path.
+/// The kind of a change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum FileEventKind {
-    /// It is new.
+    /// Created.
     Created,
-    /// Its content or attributes changed.
+    /// Content or attributes changed.
     Modified,
-    /// It was removed.
+    /// Removed.
     Removed,
-    /// It has another name now.
+    /// Renamed.
     Renamed,
 }
 
 /// One change of a file or directory.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FileEvent {
-    /// The path, spelled as the watched directory was.
+    /// The path, as a continuation of the watched path.
     pub path: PathBuf,
-    /// What happened.
+    /// The kind of the change.
     pub kind: FileEventKind,
-    /// Its new name, if it was renamed.
+    /// The new path, if it was renamed.
     pub to: Option<PathBuf>,
 }
 
-/// What happened in one short while.
+/// The changes of one batch.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct FileEventBatch {
-    /// The changes, in the order their paths were first touched.
+    /// The changes, in the order of the first event of each path.
     pub changes: Vec<FileEvent>,
-    /// Whether events were dropped: read everything watched again.
+    /// Whether events were dropped: scan the watched directory again.
     pub overflow: bool,
 }
 
@@ -51,18 +51,18 @@ impl FileEventBatch {
     }
 }
 
-/// Gathers events into a batch.
+/// Collects events into a batch.
 #[derive(Debug, Default)]
 pub(super) struct EventBuffer {
     changes: Vec<Option<FileEvent>>,
     latest: HashMap<PathBuf, usize>,
-    /// Names that went away by a rename whose other half has not come.
+    /// Renamed paths whose new name has not been reported.
     leaving: HashMap<usize, PathBuf>,
     overflow: bool,
 }
 
 impl EventBuffer {
-    /// Adds one event; `spell` converts a path to the spelling of the caller.
+    /// Adds one event; `spell` converts a path for the caller.
     pub(super) fn add(&mut self, event: &notify::Event, spell: impl Fn(&Path) -> Option<PathBuf>) {
         if event.need_rescan() {
             self.overflow = true;
@@ -80,7 +80,7 @@ impl EventBuffer {
         }
     }
 
-    /// Says that something was lost.
+    /// Marks the batch as incomplete.
     pub(super) fn lose(&mut self) {
         self.overflow = true;
     }
@@ -113,7 +113,7 @@ impl EventBuffer {
         }
     }
 
-    /// A rename. What was made in this batch and renamed at once was, to everyone else, made there.
+    /// A rename. A file created and renamed within one batch is reported as created under its new name.
     fn moved(&mut self, from: PathBuf, to: PathBuf) {
         let earlier = self.latest.remove(&from);
         let made = earlier
@@ -121,7 +121,7 @@ impl EventBuffer {
         if made.is_some() {
             return self.put(to, FileEventKind::Created);
         }
-        // How our own writes replace a file.
+        // The way our own writes replace a file.
         if is_unseen(&from) {
             return self.put(to, FileEventKind::Modified);
         }
@@ -162,8 +162,8 @@ impl EventBuffer {
     }
 }
 
-/// Whether a path names a temporary file of ours, with a name or without: the kernel tells of changes to
-/// a nameless file under `#` and its inode number, a name that no directory has.
+/// Whether a path is one of our temporary files, named or unnamed: the kernel reports changes of an unnamed file as `#`
+/// and its inode number.
 fn is_unseen(path: &Path) -> bool {
     let Some(name) = path.file_name() else { return false };
     let number = name.to_str().and_then(|name| name.strip_prefix('#'));

@@ -1,4 +1,4 @@
-//! Writing: replacing a whole file, atomically by default, or appending to it.
+//! Writes: replaces a whole file, atomically by default, or appends to it.
 
 use std::fs::File;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -16,45 +16,45 @@ use super::resolve::{ResolvedName, SAFE_FLAGS, make_parents, require_regular};
 use super::stat::mtime_ms;
 use crate::Error;
 
-/// What is copied at a time from one file into another.
+/// Bytes copied at a time from one file to another.
 const COPY_BUFFER: usize = 256 * 1024;
 
-/// What to do with a file that exists.
+/// What to do with an existing file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum WriteMode {
-    /// Nothing: it must not exist. Of many that try at once, one succeeds.
+    /// Fail. Of several concurrent calls, one succeeds.
     Create,
-    /// Replace its content; make it if missing.
+    /// Replace its content; create it if it is missing.
     #[default]
     Replace,
-    /// Add to its end; make it if missing.
+    /// Append to it; create it if it is missing.
     Append,
 }
 
-/// How much a finished write withstands.
+/// Which failures a finished write survives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Durability {
-    /// The machine's end: file and name are on disk.
+    /// A crash of the machine: file and directory entry are on disk.
     #[default]
     Synced,
-    /// The process's end; the kernel writes to disk when it likes.
+    /// A crash of the process; the kernel writes to disk later.
     Relaxed,
 }
 
-/// What a write does with an existing file, parents and durability.
+/// The options of a write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct WriteOptions {
-    /// What to do with a file that exists.
+    /// What to do with an existing file.
     pub mode: WriteMode,
-    /// Whether to make missing directories, the root included.
+    /// Whether to create missing directories, including the root.
     pub mkdir_parents: bool,
-    /// Whether others see the old or the new content and nothing between. Appending never replaces.
+    /// Whether readers see the old or the new content and no mixture. Appending never replaces the file.
     pub atomic: bool,
-    /// If given and above zero, when the file must have been modified last, in milliseconds since the epoch.
+    /// If above zero, the required modification time of the file, in milliseconds since the epoch.
     pub expected_mtime_ms: Option<i64>,
-    /// How much the write withstands once this returns.
+    /// The durability of the write when this returns.
     pub durability: Durability,
-    /// The permission bits the file has afterwards; none keeps those of the file that was there, or the usual ones.
+    /// The permission bits of the file; `None` keeps those of the replaced file, or uses the default.
     pub permissions: Option<u32>,
 }
 
@@ -74,21 +74,21 @@ impl Default for WriteOptions {
 /// The result of a write to a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct WriteResult {
-    /// How many bytes were given and are now in the file.
+    /// The number of bytes written.
     pub bytes: u64,
-    /// When the file is now modified last, in milliseconds since the epoch.
+    /// The new modification time, in milliseconds since the epoch.
     pub mtime_ms: i64,
     /// Whether the file is new.
     pub created: bool,
 }
 
-/// Writes a file. A link is written through if it leads into the roots, and stays. The mode, owner and
-/// attributes of a replaced file are kept; other hard links to it keep the old content.
+/// Writes a file. A symlink is followed if it leads into the roots, and stays. Mode, owner and attributes of a replaced
+/// file are preserved; its other hard links keep the old content.
 pub fn write(path: &RootedPath, bytes: &[u8], options: &WriteOptions) -> Result<WriteResult, Error> {
     write_observed(path, bytes, options, &NoObserver)
 }
 
-/// Replaces a file with all that `source` holds, in one step as [`write()`] does.
+/// Replaces a file with the content of `source`, in one step like [`write()`].
 pub fn write_from(path: &RootedPath, source: &File, durability: Durability) -> Result<WriteResult, Error> {
     let options = WriteOptions { durability, ..WriteOptions::default() };
     let found = destination(path, &options)?;
@@ -177,12 +177,12 @@ pub(super) fn replace(
     Ok((staged.mtime_ms()?, created))
 }
 
-/// Where a write goes and what is there now.
+/// The destination of a write, and its current file.
 pub(super) fn destination(
     path: &RootedPath,
     options: &WriteOptions,
 ) -> Result<(ResolvedName, Option<Stat>), Error> {
-    // To create exclusively, the name itself must be free: a link there, even one to nothing, is taken.
+    // For an exclusive creation the name itself must be free: a symlink, even a dangling one, is not.
     let find = || match options.mode {
         WriteMode::Create => path.place(Access::Write),
         WriteMode::Replace | WriteMode::Append => path.target(Access::Write),
@@ -209,7 +209,7 @@ pub(super) fn destination(
     Ok((place, old))
 }
 
-/// Refuses when the file is not the one the caller last saw.
+/// Fails if the file is not the one that the caller last saw.
 pub(super) fn check_expected(path: &Path, old: Option<&Stat>, expected_ms: Option<i64>) -> Result<(), Error> {
     let Some(expected_ms) = expected_ms.filter(|expected| *expected > 0) else { return Ok(()) };
     let found_ms = old.map(mtime_ms);
@@ -271,7 +271,7 @@ fn open_for_writing(
     options: &WriteOptions,
 ) -> Result<(OwnedFd, bool), Error> {
     let exclusive = options.mode == WriteMode::Create;
-    // What is to have a mode of its own is private until it has it.
+    // A file whose mode is set later is private until then.
     let mode = if options.permissions.is_some() { 0o600 } else { 0o666 };
     let flags = OFlags::WRONLY | OFlags::NOFOLLOW | SAFE_FLAGS | how;
     let make = flags | OFlags::CREATE | OFlags::EXCL;
@@ -290,7 +290,7 @@ fn open_for_writing(
     Ok((file, false))
 }
 
-/// Writes all of it.
+/// Writes all bytes.
 pub(super) fn write_all(file: impl AsFd, mut bytes: &[u8]) -> Result<(), Errno> {
     while !bytes.is_empty() {
         let written = retry(|| rustix::io::write(file.as_fd(), bytes))?;

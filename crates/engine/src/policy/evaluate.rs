@@ -200,7 +200,7 @@ impl Policy {
         }
     }
 
-    /// Commands that cannot be analyzed are may_ask about if the default asks, and denied otherwise.
+    /// Commands that cannot be analyzed need approval if the default is `ask`, and are denied otherwise.
     fn refuse_unseen(&self, why: &str) -> Decision {
         let verdict = if self.settings.default == Verdict::Ask { Verdict::Ask } else { Verdict::Deny };
         Decision::new(verdict, "unseen", why)

@@ -315,7 +315,7 @@ fn an_allow_list_allows_only_what_it_names() {
 }
 
 #[test]
-fn a_line_that_cannot_be_analyzed_is_asked_about_if_the_default_asks() {
+fn a_line_that_cannot_be_analyzed_needs_approval_if_the_default_is_ask() {
     let policy = policy(Verdict::Ask, vec![rule(Verdict::Allow, &["ls", "*"])]);
     assert_eq!(shell(&policy, "$x"), Verdict::Ask);
     assert_eq!(shell(&policy, "ls; ((x"), Verdict::Ask);
@@ -339,7 +339,7 @@ fn unknown_words_count_as_matching_a_rule_that_denies_or_asks() {
 }
 
 #[test]
-fn sudo_runs_only_what_is_listed() {
+fn sudo_runs_only_listed_commands() {
     let list = vec![ArgvPattern::new(&texts(&["systemctl", "restart", "*"])).unwrap()];
     let settings = PolicySettings { sudo: Some(list), default: Verdict::Deny, ..PolicySettings::default() };
     let policy = Policy::new(settings).unwrap();

@@ -1,8 +1,8 @@
-//! Cgroups prepared in advance, one per process: the only thing on Linux that holds a whole tree and can end it at once.
+//! A pool of cgroups, one per process: a cgroup contains a whole process tree and can kill it at once.
 //!
-//! Making a cgroup per command costs a fifth of the command; taking a used one from a pool costs nothing. The pool's
-//! folder lies beneath the daemon's own cgroup and is named after the daemon, so that what a crashed one left behind
-//! is found and removed by the next.
+//! Creating a cgroup takes a fifth of the time of a short command; reusing one from the pool takes none. The directory of
+//! the pool is below the daemon's own cgroup and named after the daemon's pid, so that the next daemon finds and removes
+//! the cgroups of a crashed one.
 
 use std::fs;
 use std::io::{self, Read as _};
@@ -13,24 +13,24 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use rustix::fs::{Mode, OFlags};
 
-use super::limits::{Counted, number_after};
+use super::limits::{LimitEvents, number_after};
 use super::{proc, sys};
 use crate::sandbox::ResourceLimits;
 
-/// Made at a time, when the pool is empty.
+/// Number of cgroups created at a time when the pool is empty.
 const BATCH: usize = 8;
-/// Kept for the next commands; more than that were only needed for a moment.
-const KEPT: usize = 64;
-const FOLDER_PREFIX: &str = "rexd-";
-/// Enough for most of what the kernel tells about cgroups and mounts.
-const ROOM: usize = 8 * 1024;
-/// Two engines in one process must not share a cgroup: to end a process of one would end one of the other.
-static POOLS_MADE: AtomicUsize = AtomicUsize::new(0);
+/// Maximal number of idle cgroups; further ones are removed.
+const MAX_IDLE: usize = 64;
+const DIR_PREFIX: &str = "rexd-";
+/// Initial buffer for `/proc/self/cgroup` and `/proc/self/mountinfo`, whose lengths are unknown.
+const READ_CAPACITY: usize = 8 * 1024;
+/// Distinguishes the pools of several engines in one process: in a shared cgroup, a kill would end processes of both.
+static POOL_COUNT: AtomicUsize = AtomicUsize::new(0);
 
-/// The pool. Its folder goes when the last lease and the pool are gone.
+/// The pool. Its directory is removed with the pool, which the last lease keeps alive.
 #[derive(Debug)]
 pub(super) struct Pool {
-    /// Made with the second cgroup: the first, which is all that most daemons need, lies beside it.
+    /// Created with the second cgroup. The first one, which is all that most daemons need, is a sibling of this directory.
     dir: PathBuf,
     free: Mutex<Free>,
 }
@@ -38,11 +38,11 @@ pub(super) struct Pool {
 #[derive(Debug, Default)]
 struct Free {
     idle: Vec<Cgroup>,
-    made: usize,
-    has_folder: bool,
+    created: usize,
+    has_dir: bool,
 }
 
-/// One cgroup: its directory, opened.
+/// One cgroup, with its open directory and its open `cgroup.events`.
 #[derive(Debug)]
 struct Cgroup {
     path: PathBuf,
@@ -50,28 +50,28 @@ struct Cgroup {
     events: OwnedFd,
 }
 
-/// A cgroup in use by one process. Goes back to the pool when it is empty, and is removed otherwise.
+/// A cgroup in use by one process. Dropping the lease returns an empty cgroup to the pool and removes any other.
 #[derive(Debug)]
 pub(super) struct Lease {
     cgroup: Option<Cgroup>,
     pool: Arc<Pool>,
-    /// Since Linux 6.14 a child cloned into a cgroup that was ever killed is killed too, because the kernel compares
-    /// the target's count of kills with that of the parent's cgroup. Such a cgroup is not used again, nor is one that
-    /// had limits.
-    is_used_up: AtomicBool,
+    /// Since Linux 6.14, a child that is cloned into a cgroup in which `cgroup.kill` was used is killed too, because the
+    /// kernel compares the kill counter of the target with that of the parent's cgroup. Such a cgroup is not reused, and
+    /// neither is one that had limits.
+    is_spent: AtomicBool,
 }
 
 impl Pool {
-    /// A pool under this daemon's own cgroup; the error says why there can be none.
+    /// A pool below this daemon's own cgroup.
     pub(super) fn open() -> io::Result<Arc<Pool>> {
-        Self::beneath(&own_cgroup_dir()?)
+        Self::below(&own_cgroup_dir()?)
     }
 
-    /// A pool beneath this cgroup.
-    pub(super) fn beneath(parent: &Path) -> io::Result<Arc<Pool>> {
+    /// A pool below this cgroup. Fails if the daemon cannot create cgroups there or move processes into them.
+    pub(super) fn below(parent: &Path) -> io::Result<Arc<Pool>> {
         let pool = Arc::new(Pool { dir: parent.join(new_name()), free: Mutex::default() });
-        // A cgroup can be made by some who may not put a process into it; ask before relying on it.
-        let first = pool.make()?;
+        // The right to create a cgroup does not include the right to move a process into it.
+        let first = pool.create()?;
         if rustix::fs::accessat(
             &first.dir,
             "cgroup.procs",
@@ -86,10 +86,10 @@ impl Pool {
         Ok(pool)
     }
 
-    /// Ends and removes what daemons that are gone have left.
-    pub(super) fn sweep(&self) {
+    /// Kills the processes that ended daemons left in their cgroups, and removes these cgroups.
+    pub(super) fn remove_stale(&self) {
         if let Some(parent) = self.dir.parent() {
-            each_stray(parent, remove_stray);
+            for_each_stale(parent, remove_stale_dir);
         }
     }
 
@@ -100,49 +100,49 @@ impl Pool {
             Some(cgroup) => cgroup,
             None => {
                 for _ in 1..BATCH {
-                    let spare = self.make()?;
+                    let spare = self.create()?;
                     self.free().idle.push(spare);
                 }
-                self.make()?
+                self.create()?
             }
         };
-        Ok(Lease { cgroup: Some(cgroup), pool: self.clone(), is_used_up: AtomicBool::new(false) })
+        Ok(Lease { cgroup: Some(cgroup), pool: self.clone(), is_spent: AtomicBool::new(false) })
     }
 
-    /// A cgroup for one process that is held within limits. It is not used again: it keeps its counts and its memory.
+    /// A cgroup with limits for one process. It is not reused, because its counters and its charged memory remain.
     pub(super) fn take_limited(self: &Arc<Self>, limits: &ResourceLimits) -> io::Result<Lease> {
-        let cgroup = self.make()?;
+        let cgroup = self.create()?;
         let path = cgroup.path.clone();
-        let lease = Lease { cgroup: Some(cgroup), pool: self.clone(), is_used_up: AtomicBool::new(true) };
+        let lease = Lease { cgroup: Some(cgroup), pool: self.clone(), is_spent: AtomicBool::new(true) };
         limit(&path, limits)?;
         Ok(lease)
     }
 
-    /// Lets the cgroups of the pool be limited by a controller.
-    pub(super) fn hand_on(&self, controller: &str) -> io::Result<()> {
-        self.make_folder()?;
+    /// Enables a controller for the cgroups of the pool.
+    pub(super) fn enable_controller(&self, controller: &str) -> io::Result<()> {
+        self.create_dir()?;
         fs::write(self.dir.join("cgroup.subtree_control"), format!("+{controller}"))
     }
 
-    fn make_folder(&self) -> io::Result<()> {
+    fn create_dir(&self) -> io::Result<()> {
         let mut free = self.free();
-        if !free.has_folder {
+        if !free.has_dir {
             fs::create_dir(&self.dir)?;
-            free.has_folder = true;
+            free.has_dir = true;
         }
         Ok(())
     }
 
-    fn make(&self) -> io::Result<Cgroup> {
+    fn create(&self) -> io::Result<Cgroup> {
         let number = {
             let mut free = self.free();
-            free.made += 1;
-            free.made
+            free.created += 1;
+            free.created
         };
         let path = match number {
             1 => self.dir.with_added_extension("1"),
             _ => {
-                self.make_folder()?;
+                self.create_dir()?;
                 self.dir.join(number.to_string())
             }
         };
@@ -163,25 +163,25 @@ impl Drop for Pool {
         for cgroup in self.free().idle.drain(..) {
             remove(&cgroup.path);
         }
-        if self.free().has_folder {
+        if self.free().has_dir {
             remove(&self.dir);
         }
     }
 }
 
 impl Lease {
-    /// The directory that `clone3` puts the child into.
+    /// The directory for `CLONE_INTO_CGROUP`.
     pub(super) fn dir(&self) -> Option<BorrowedFd<'_>> {
         self.cgroup.as_ref().map(|cgroup| cgroup.dir.as_fd())
     }
 
-    /// Readable with priority when the cgroup becomes empty or is filled.
+    /// A duplicate of `cgroup.events`, which reports priority data when the cgroup becomes empty or populated.
     pub(super) fn events(&self) -> io::Result<OwnedFd> {
         let cgroup = self.cgroup.as_ref().ok_or(io::ErrorKind::NotFound)?;
         Ok(rustix::io::fcntl_dupfd_cloexec(&cgroup.events, 3)?)
     }
 
-    /// Whether nothing alive is in it.
+    /// Whether it contains no live process.
     pub(super) fn is_empty(&self) -> bool {
         let Some(cgroup) = &self.cgroup else { return true };
         let mut text = [0; 128];
@@ -191,31 +191,31 @@ impl Lease {
         })
     }
 
-    /// Everything alive in it, children of cgroups that the command made for itself included.
+    /// The live processes in it and in cgroups that the command created below it.
     pub(super) fn members(&self) -> Vec<i32> {
         self.cgroup.as_ref().map_or_else(Vec::new, |cgroup| members(&cgroup.path))
     }
 
-    /// What was counted because of its limits.
-    pub(super) fn counted(&self) -> Counted {
-        let Some(cgroup) = &self.cgroup else { return Counted::default() };
+    /// The events that its limits caused so far.
+    pub(super) fn counted(&self) -> LimitEvents {
+        let Some(cgroup) = &self.cgroup else { return LimitEvents::default() };
         let read = |name: &str| fs::read_to_string(cgroup.path.join(name)).unwrap_or_default();
-        Counted {
+        LimitEvents {
             memory_kills: number_after(&read("memory.events"), "oom_kill"),
             processes_refused: number_after(&read("pids.events"), "max"),
         }
     }
 
-    /// Ends everything in it at once. Kernels before 5.14 have no such file: then each member is ended in turn.
+    /// Kills all members at once with `cgroup.kill`, or one by one on kernels before 5.14.
     pub(super) fn kill(&self) {
         let Some(cgroup) = &self.cgroup else { return };
         if fs::write(cgroup.path.join("cgroup.kill"), "1").is_ok() {
-            self.is_used_up.store(true, Ordering::Relaxed);
+            self.is_spent.store(true, Ordering::Relaxed);
             return;
         }
         for pid in self.members() {
             let handle = proc::open(pid);
-            // Opened first, then looked up again: the handle is bound to a process that is in this cgroup.
+            // Checked again after the pidfd was opened: it then refers to a member, not to a process that reused the pid.
             if let Some(handle) = handle.filter(|_| self.members().contains(&pid)) {
                 sys::send(handle.as_fd(), super::Signal::KILL);
             }
@@ -227,11 +227,11 @@ impl Drop for Lease {
     fn drop(&mut self) {
         let is_empty = self.is_empty();
         let Some(cgroup) = self.cgroup.take() else { return };
-        // A folder has a link from each folder in it, beside its own two.
+        // A directory has two links and one for each subdirectory.
         let has_children = rustix::fs::fstat(&cgroup.dir).map_or(true, |stat| stat.st_nlink > 2);
-        let is_clean = is_empty && !has_children && !self.is_used_up.load(Ordering::Relaxed);
+        let is_clean = is_empty && !has_children && !self.is_spent.load(Ordering::Relaxed);
         let mut free = self.pool.free();
-        if is_clean && free.idle.len() < KEPT {
+        if is_clean && free.idle.len() < MAX_IDLE {
             free.idle.push(cgroup);
         } else {
             drop(free);
@@ -240,26 +240,26 @@ impl Drop for Lease {
     }
 }
 
-/// Bounds what a cgroup may use up.
+/// Sets the limits of a cgroup.
 fn limit(dir: &Path, limits: &ResourceLimits) -> io::Result<()> {
     let write = |name: &str, value: &str| fs::write(dir.join(name), value);
-    if let Some(most) = limits.processes {
-        write("pids.max", &most.to_string())?;
+    if let Some(max) = limits.processes {
+        write("pids.max", &max.to_string())?;
     }
-    if let Some(most) = limits.memory_bytes {
-        write("memory.max", &most.to_string())?;
+    if let Some(max) = limits.memory_bytes {
+        write("memory.max", &max.to_string())?;
         // Kernels without swap have no such file.
         match write("memory.swap.max", "0") {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
             _ => {}
         }
-        // Whoever used it up, the whole command ends: half of one is of no use.
+        // Kill the whole command, not only the process that exceeded the limit.
         write("memory.oom.group", "1")?;
     }
     Ok(())
 }
 
-/// Everything alive in a cgroup and those beneath it.
+/// The live processes in a cgroup and in those below it.
 pub(super) fn members(dir: &Path) -> Vec<i32> {
     let mut pids = Vec::new();
     collect(dir, &mut pids);
@@ -276,7 +276,7 @@ fn collect(dir: &Path, pids: &mut Vec<i32>) {
     }
 }
 
-/// Removes a cgroup and those beneath it; one that still holds processes stays, and that is all that can be done.
+/// Removes a cgroup and those below it. The kernel refuses to remove one that contains processes; it stays.
 pub(super) fn remove(path: &Path) {
     if fs::remove_dir(path).is_ok() {
         return;
@@ -291,28 +291,28 @@ pub(super) fn remove(path: &Path) {
     }
 }
 
-/// What the folders of daemons are named: after the namespace their numbers belong to, so that a daemon in another
-/// container that shares the hierarchy is not taken for a dead one.
+/// The prefix of the directories of daemons in this pid namespace, so that a daemon in another container with the same
+/// hierarchy does not count as ended.
 fn prefix() -> String {
     use std::os::unix::fs::MetadataExt as _;
     let namespace = fs::metadata("/proc/self/ns/pid").map_or(0, |found| found.ino());
-    format!("{FOLDER_PREFIX}{namespace}-")
+    format!("{DIR_PREFIX}{namespace}-")
 }
 
-/// A name for a folder of this daemon that nobody else has.
+/// A unique name for a directory of this daemon.
 pub(super) fn new_name() -> String {
-    let number = POOLS_MADE.fetch_add(1, Ordering::Relaxed);
+    let number = POOL_COUNT.fetch_add(1, Ordering::Relaxed);
     format!("{}{}.{number}", prefix(), std::process::id())
 }
 
-/// Ends and removes what a daemon that is gone has left.
-fn remove_stray(dir: &Path) {
-    let _ended = fs::write(dir.join("cgroup.kill"), "1");
+/// Kills the processes in a directory of an ended daemon, and removes it.
+fn remove_stale_dir(dir: &Path) {
+    let _killed = fs::write(dir.join("cgroup.kill"), "1");
     remove(dir);
 }
 
-/// Calls `clean` for each folder of a daemon that is gone.
-pub(super) fn each_stray(parent: &Path, clean: impl Fn(&Path)) {
+/// Calls `clean` for each directory whose daemon has ended.
+pub(super) fn for_each_stale(parent: &Path, clean: impl Fn(&Path)) {
     let prefix = prefix();
     for entry in fs::read_dir(parent).into_iter().flatten().flatten() {
         let name = entry.file_name();
@@ -335,9 +335,9 @@ pub(super) fn own_cgroup_dir() -> io::Result<PathBuf> {
     Ok(mount.join(relative))
 }
 
-/// A file whose length the kernel does not tell: with room from the start, it takes no dozen of small reads.
+/// Reads a file of `/proc`, which has no length, with a large buffer instead of many small reads.
 fn read_at_once(path: &str) -> io::Result<String> {
-    let mut text = String::with_capacity(ROOM);
+    let mut text = String::with_capacity(READ_CAPACITY);
     fs::File::open(path)?.read_to_string(&mut text)?;
     Ok(text)
 }

@@ -1,7 +1,7 @@
-//! What a child does between clone and exec.
+//! The code of a child between clone and exec.
 //!
-//! It shares the parent's memory and runs beside it, so nothing here allocates, locks, panics or touches thread-local
-//! storage: bare system calls on memory that the parent prepared and will not touch until the child is through.
+//! The child shares the memory of the parent, which continues to run. This code therefore does not allocate, lock, panic
+//! or use thread-local storage: it makes system calls on memory that the parent prepared and does not access until exec.
 #![expect(unsafe_code, reason = "code between clone and exec works on raw descriptors and pointers")]
 
 use core::ffi::c_char;
@@ -11,14 +11,15 @@ use super::limits::{MAX_JOINED_GROUPS, Rlimit};
 use super::sys::call;
 use crate::sandbox;
 
-/// Everything the child needs, laid out by the parent. Pointers lead into memory that the parent keeps for it.
+/// The instructions for the child. The pointers are valid until exec, because the parent keeps the memory.
 #[derive(Debug)]
 pub(super) struct ChildInstructions {
     /// Paths to try, in order; null-terminated list.
     pub(super) candidates: *const *const c_char,
     /// The arguments; null-terminated list.
     pub(super) argv: *const *const c_char,
-    /// `/bin/sh`, a free place, then the arguments from the second on: for a script without an interpreter line.
+    /// For a script without an interpreter line: `/bin/sh`, an unused element for the path of the script, then the
+    /// arguments from the second on.
     pub(super) script_argv: *mut *const c_char,
     /// The environment; null-terminated list.
     pub(super) envp: *const *const c_char,
@@ -26,35 +27,35 @@ pub(super) struct ChildInstructions {
     pub(super) stdio: [RawFd; 3],
     /// The working directory.
     pub(super) cwd: RawFd,
-    /// How it is set apart from the daemon.
+    /// How it is separated from the daemon's session.
     pub(super) session_mode: SessionMode,
-    /// Signals whose disposition has to be put back to the default; bit 0 is signal 1.
+    /// Signals whose disposition is reset to the default; bit 0 is signal 1.
     pub(super) reset: u64,
-    /// Whether the child dies with the thread that made it.
+    /// Whether the kernel kills the child when the thread that created it ends.
     pub(super) dies_with_parent: bool,
-    /// How many files it may open, as the kernel wants it told; null leaves it as it is.
+    /// `RLIMIT_NOFILE`, soft and hard; null keeps the parent's limits.
     pub(super) open_files: *const u64,
-    /// Files of groups to join; -1 for none.
+    /// Open `tasks` files of cgroups to join; -1 for none.
     pub(super) joins: [RawFd; MAX_JOINED_GROUPS],
-    /// Limits to set.
+    /// Resource limits to set.
     pub(super) rlimits: *const Rlimit,
-    /// How many there are.
+    /// The number of `rlimits`.
     pub(super) rlimit_count: usize,
-    /// What it may touch; null leaves it unconfined.
+    /// The sandbox; null for an unconfined child.
     pub(super) confined: *const sandbox::ChildConfinement,
-    /// Where an error number and a step are written; closes by itself on exec.
+    /// A close-on-exec pipe for the error number and the failed step.
     pub(super) status: RawFd,
 }
 
-/// How a child is set apart from the daemon.
+/// How a child is separated from the daemon's session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum SessionMode {
-    /// In a process group of its own. A new session would cost a twentieth of a short command, because the kernel
-    /// makes a scheduling group for each, and adds nothing where there is no terminal to get away from.
+    /// In its own process group. A new session would take a twentieth of the time of a short command, because the kernel
+    /// creates a scheduling group for it, and is necessary only to leave a terminal.
     Group,
-    /// In a session of its own.
+    /// In its own session.
     Session,
-    /// In a session of its own, whose terminal is standard input.
+    /// In its own session, whose controlling terminal is standard input.
     Terminal,
 }
 
@@ -62,17 +63,17 @@ const SIGNALS: usize = 64;
 const SIGSET_BYTES: usize = 8;
 const EXIT_NOT_STARTED: usize = 127;
 
-/// The child's whole life until exec. `orders` is an `ChildInstructions`.
-pub(super) extern "C" fn main(orders: usize) -> ! {
-    // SAFETY: the parent passes a pointer to orders that it keeps alive until this child has executed or ended.
-    let orders = unsafe { &*(orders as *const ChildInstructions) };
-    let (step, error) = follow(orders);
-    let told = [error as i32, step];
+/// The entry point of the child. `instructions` is a pointer to [`ChildInstructions`].
+pub(super) extern "C" fn main(instructions: usize) -> ! {
+    // SAFETY: the parent passes a pointer that stays valid until this child has executed or ended.
+    let instructions = unsafe { &*(instructions as *const ChildInstructions) };
+    let (step, error) = run(instructions);
+    let report = [error as i32, step];
     // SAFETY: writes eight bytes of this stack to a descriptor of this child, then ends.
     unsafe {
         call(
             libc::SYS_write as usize,
-            [orders.status as usize, told.as_ptr() as usize, size_of_val(&told), 0, 0],
+            [instructions.status as usize, report.as_ptr() as usize, size_of_val(&report), 0, 0],
         );
         loop {
             call(libc::SYS_exit_group as usize, [EXIT_NOT_STARTED, 0, 0, 0, 0]);
@@ -80,22 +81,23 @@ pub(super) extern "C" fn main(orders: usize) -> ! {
     }
 }
 
-/// Returns only when something failed: the step of confining, or 0 for any other, and the error number.
-fn follow(orders: &ChildInstructions) -> (i32, isize) {
-    // SAFETY: all calls act on this child alone; pointers come from the orders, which the parent keeps valid.
+/// Carries out the instructions. Returns only on failure: the step of the sandbox, or 0 for any other, and the error
+/// number.
+fn run(instructions: &ChildInstructions) -> (i32, isize) {
+    // SAFETY: all calls affect this child only; the parent keeps the pointers valid.
     unsafe {
-        if orders.dies_with_parent {
+        if instructions.dies_with_parent {
             call(
                 libc::SYS_prctl as usize,
                 [libc::PR_SET_PDEATHSIG as usize, libc::SIGKILL as usize, 0, 0, 0],
             );
         }
-        // First, so that all it does from here on counts as its own.
-        let mut result = join(orders);
+        // First, so that everything after it counts towards the limits of these cgroups.
+        let mut result = join(instructions);
         if result < 0 {
             return (0, -result);
         }
-        let number = match orders.session_mode {
+        let number = match instructions.session_mode {
             SessionMode::Group => libc::SYS_setpgid,
             SessionMode::Session | SessionMode::Terminal => libc::SYS_setsid,
         };
@@ -103,8 +105,8 @@ fn follow(orders: &ChildInstructions) -> (i32, isize) {
         if result < 0 {
             return (0, -result);
         }
-        if orders.session_mode == SessionMode::Terminal {
-            let terminal = orders.stdio[0] as usize;
+        if instructions.session_mode == SessionMode::Terminal {
+            let terminal = instructions.stdio[0] as usize;
             result = call(libc::SYS_ioctl as usize, [terminal, libc::TIOCSCTTY as usize, 0, 0, 0]);
             if result < 0 {
                 return (0, -result);
@@ -112,57 +114,57 @@ fn follow(orders: &ChildInstructions) -> (i32, isize) {
         }
         let mut target = 0;
         while target < 3 {
-            result = call(libc::SYS_dup3 as usize, [orders.stdio[target] as usize, target, 0, 0, 0]);
+            result = call(libc::SYS_dup3 as usize, [instructions.stdio[target] as usize, target, 0, 0, 0]);
             if result < 0 {
                 return (0, -result);
             }
             target += 1;
         }
-        if orders.confined.is_null() {
-            result = call(libc::SYS_fchdir as usize, [orders.cwd as usize, 0, 0, 0, 0]);
+        if instructions.confined.is_null() {
+            result = call(libc::SYS_fchdir as usize, [instructions.cwd as usize, 0, 0, 0, 0]);
             if result < 0 {
                 return (0, -result);
             }
         }
-        // Whatever the daemon inherited itself must not reach the command; an old kernel leaves only what was
-        // opened without close-on-exec by whoever started the daemon.
+        // Descriptors that the daemon inherited must not reach the command. Before Linux 5.9 this fails, and those
+        // without close-on-exec do.
         call(
             libc::SYS_close_range as usize,
             [3, u32::MAX as usize, libc::CLOSE_RANGE_CLOEXEC as usize, 0, 0],
         );
-        if !orders.open_files.is_null() {
-            let limit = orders.open_files as usize;
-            // Never refused: it is what the parent had.
+        if !instructions.open_files.is_null() {
+            let limit = instructions.open_files as usize;
+            // Always permitted: these are the former limits of the parent.
             call(libc::SYS_prlimit64 as usize, [0, libc::RLIMIT_NOFILE as usize, limit, 0, 0]);
         }
-        result = set_limits(orders);
+        result = set_limits(instructions);
         if result < 0 {
             return (0, -result);
         }
-        reset_signals(orders.reset);
-        // Last of all: what was done before needs rights that are gone then.
-        if let Some(confined) = orders.confined.as_ref()
-            && let Err((step, error)) = sandbox::enter(confined, orders.cwd)
+        reset_signals(instructions.reset);
+        // Last, because the calls above need rights that the sandbox takes away.
+        if let Some(confined) = instructions.confined.as_ref()
+            && let Err((step, error)) = sandbox::enter(confined, instructions.cwd)
         {
             return (step as i32, error);
         }
-        (0, execute(orders))
+        (0, execute(instructions))
     }
 }
 
-/// Moves into the groups that hold its limits; a negative result is an error number.
+/// Joins the cgroups of its limits; a negative result is an error number.
 ///
 /// # Safety
 /// Only for a child between clone and exec.
-unsafe fn join(orders: &ChildInstructions) -> isize {
+unsafe fn join(instructions: &ChildInstructions) -> isize {
     let myself = b'0';
     let mut index = 0;
     while index < MAX_JOINED_GROUPS {
-        let entrance = orders.joins[index];
-        if entrance >= 0 {
+        let tasks_file = instructions.joins[index];
+        if tasks_file >= 0 {
             let text = core::ptr::from_ref(&myself) as usize;
             // SAFETY: writes one byte of this stack to a descriptor of this child.
-            let result = unsafe { call(libc::SYS_write as usize, [entrance as usize, text, 1, 0, 0]) };
+            let result = unsafe { call(libc::SYS_write as usize, [tasks_file as usize, text, 1, 0, 0]) };
             if result < 0 {
                 return result;
             }
@@ -175,13 +177,13 @@ unsafe fn join(orders: &ChildInstructions) -> isize {
 /// Sets the limits of the process; a negative result is an error number.
 ///
 /// # Safety
-/// Only for a child between clone and exec, whose orders are all valid.
-unsafe fn set_limits(orders: &ChildInstructions) -> isize {
+/// Only for a child between clone and exec, whose instructions are all valid.
+unsafe fn set_limits(instructions: &ChildInstructions) -> isize {
     let mut index = 0;
-    while index < orders.rlimit_count {
-        // SAFETY: the parent keeps as many limits as it said.
+    while index < instructions.rlimit_count {
+        // SAFETY: the parent provides `rlimit_count` limits.
         let result = unsafe {
-            let limit = &*orders.rlimits.add(index);
+            let limit = &*instructions.rlimits.add(index);
             let values = limit.values.as_ptr() as usize;
             call(libc::SYS_prlimit64 as usize, [0, limit.resource, values, 0, 0])
         };
@@ -193,7 +195,7 @@ unsafe fn set_limits(orders: &ChildInstructions) -> isize {
     0
 }
 
-/// Default dispositions, nothing blocked: what a program started from a login shell would find.
+/// Sets default dispositions and an empty signal mask, as a login shell provides them.
 ///
 /// # Safety
 /// Only for a child between clone and exec: it changes the dispositions of the whole process.
@@ -217,32 +219,34 @@ unsafe fn reset_signals(which: u64) {
     }
 }
 
-/// Tries each candidate as `execvp` would: a missing one is passed over, a forbidden one remembered.
+/// Tries each candidate like `execvp`: skips missing ones, and reports a forbidden one if no other can be executed.
 ///
 /// # Safety
-/// Only for a child between clone and exec, whose orders are all valid: their pointers are followed.
-unsafe fn execute(orders: &ChildInstructions) -> isize {
-    let mut remembered = libc::ENOENT as isize;
-    let mut candidate = orders.candidates;
-    // SAFETY: the lists are null-terminated and stay valid; the second place of `script_argv` is the child's to fill.
+/// Only for a child between clone and exec, whose instructions are all valid: their pointers are dereferenced.
+unsafe fn execute(instructions: &ChildInstructions) -> isize {
+    let mut result = libc::ENOENT as isize;
+    let mut candidate = instructions.candidates;
+    // SAFETY: the lists are null-terminated and valid; the second element of `script_argv` is reserved for the child.
     unsafe {
         while !(*candidate).is_null() {
             let path = *candidate as usize;
-            let error =
-                -call(libc::SYS_execve as usize, [path, orders.argv as usize, orders.envp as usize, 0, 0]);
+            let error = -call(
+                libc::SYS_execve as usize,
+                [path, instructions.argv as usize, instructions.envp as usize, 0, 0],
+            );
             match error as i32 {
                 libc::ENOEXEC => {
-                    *orders.script_argv.add(1) = *candidate;
-                    let shell = *orders.script_argv as usize;
-                    let argv = orders.script_argv as usize;
-                    return -call(libc::SYS_execve as usize, [shell, argv, orders.envp as usize, 0, 0]);
+                    *instructions.script_argv.add(1) = *candidate;
+                    let shell = *instructions.script_argv as usize;
+                    let argv = instructions.script_argv as usize;
+                    return -call(libc::SYS_execve as usize, [shell, argv, instructions.envp as usize, 0, 0]);
                 }
                 libc::ENOENT | libc::ENOTDIR => {}
-                libc::EACCES => remembered = error,
+                libc::EACCES => result = error,
                 _ => return error,
             }
             candidate = candidate.add(1);
         }
     }
-    remembered
+    result
 }

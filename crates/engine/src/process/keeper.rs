@@ -40,7 +40,7 @@ pub enum KeeperEvent {
     Output {
         /// Where it starts.
         start: Cursor,
-        /// Where it came from.
+        /// Its stream.
         stream: Stream,
         /// What was written.
         bytes: Bytes,
@@ -59,7 +59,7 @@ pub enum KeeperEvent {
 
 /// The connection of one session to the keeper of a process.
 pub trait Keeper: fmt::Debug + Send + 'static {
-    /// Waits for the next event; `None` when the keeper is gone without having sent the end. Dropping the future loses
+    /// Waits for the next event; `None` when the keeper ended without sending the end. Dropping the future loses
     /// nothing.
     fn next(&mut self) -> NextKeeperEvent<'_>;
 
@@ -194,7 +194,7 @@ impl Relay {
 
 async fn wait(input: &mut Option<KeeperReply<()>>) {
     match input {
-        // What the asker was told is all there is to say.
+        // The requester receives the reply; here only its completion matters.
         Some(input) => drop(input.await),
         None => std::future::pending().await,
     }

@@ -1,4 +1,4 @@
-//! From a spec to a running child: pipes or terminal, cgroup or mark, clone, and the verdict of exec.
+//! Starts the child of a [`ProcessSpec`]: streams, limits, cgroup or mark, clone, and the outcome of exec.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -14,7 +14,7 @@ use tokio::task::JoinSet;
 
 use super::cgroup::{Lease, Pool};
 use super::child::SessionMode;
-use super::limits::{Held, Limiter, MAX_JOINED_GROUPS};
+use super::limits::{ChildLimits, Limiter, MAX_JOINED_GROUPS};
 use super::orphans;
 use super::spawn::{self, PendingExec, SpawnError, SpawnRequest, SpawnedChild};
 use super::spec::{ProcessSpec, Stdin};
@@ -25,13 +25,13 @@ use crate::Error;
 use crate::files::{Access, RootedPath};
 use crate::sandbox::{self, PreparedSandbox, SandboxCache, StandIns};
 
-/// The name of the mark in the environment of every process.
+/// The environment variable that marks every process of a tree.
 pub(super) const MARK: &str = "REXD_TREE";
 
-/// How trees are held together.
+/// How the members of a process tree are found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Containment {
-    /// By cgroups where they can be had, else by marks.
+    /// By cgroups where they are available, otherwise by marks.
     #[default]
     Best,
     /// By session, group, ancestry and marks only.
@@ -42,35 +42,35 @@ pub enum Containment {
 #[derive(Debug)]
 pub(crate) struct Launcher {
     containment: Containment,
-    /// Opened by the first start, so that a daemon that runs nothing makes nothing.
+    /// Opened by the first start, so that a daemon without commands creates no cgroup.
     pool: OnceLock<Option<Arc<Pool>>>,
-    /// Whether what daemons that are gone have left was looked for.
-    swept: Once,
+    /// Runs the cleanup of the cgroups of ended daemons once.
+    cleanup: Once,
     limiter: Limiter,
     adopting: Once,
     /// The task that reaps orphans; aborted with the launcher.
     reaper: Mutex<JoinSet<()>>,
-    /// Whether the daemon has a terminal that commands must not reach.
+    /// Whether the daemon has a controlling terminal, to which commands must not have access.
     has_terminal: bool,
     sandboxes: Arc<SandboxCache>,
 }
 
-/// The children whose status belongs to a supervisor; every other child is an orphan that was handed to us. Children
-/// are those of the whole process, whichever engine made them, so this is the one table of the process.
+/// The children whose exit status belongs to a supervisor; every other child is an adopted orphan. Children belong to the
+/// whole process and not to one engine, so the process has one table.
 #[derive(Debug)]
 pub(super) struct Leaders(Mutex<BTreeSet<i32>>);
 
 pub(super) static LEADERS: Leaders = Leaders(Mutex::new(BTreeSet::new()));
 
-/// A child that was started, wired to this process.
+/// A started child and this process's ends of its streams.
 #[derive(Debug)]
 pub(super) struct RunningChild {
     pub(super) leader: AsyncFd<OwnedFd>,
     pub(super) pid: i32,
     pub(super) tree: Tree,
-    /// What holds its limits, if it has any.
-    pub(super) held: Option<Held>,
-    /// What is kept from being made as long as anything of the tree is left.
+    /// Its resource limits, if it has any.
+    pub(super) held: Option<ChildLimits>,
+    /// Stand-ins for missing protected paths, kept until the whole tree has ended.
     pub(super) stand_ins: StandIns,
     pub(super) input: Option<Input>,
     pub(super) outputs: Vec<Output>,
@@ -82,7 +82,7 @@ impl Launcher {
         Launcher {
             containment,
             pool: OnceLock::new(),
-            swept: Once::new(),
+            cleanup: Once::new(),
             limiter: Limiter::default(),
             adopting: Once::new(),
             reaper: Mutex::default(),
@@ -91,17 +91,17 @@ impl Launcher {
         }
     }
 
-    /// The leader was reaped.
+    /// Notes that a leader was reaped.
     pub(super) fn reaped(&self, pid: i32) {
         LEADERS.forget(pid);
     }
 
-    /// Whether cgroups hold the trees. Opens the pool if nobody has yet.
+    /// Whether trees are in cgroups. Opens the pool if it is not open.
     pub(crate) fn uses_cgroups(&self) -> bool {
         self.pool().is_some()
     }
 
-    /// Starts the child and waits until it has executed, or says why it could not.
+    /// Starts the child and waits until it has executed its program.
     pub(super) async fn launch(&self, spec: &ProcessSpec, id: &str) -> Result<RunningChild, Error> {
         let cwd = open_directory(&spec.cwd).await?;
         let confined = match &spec.confinement {
@@ -129,13 +129,13 @@ impl Launcher {
         let Wiring { child, input, outputs } = wiring;
         drop(child);
         let SpawnedChild { pid, pidfd, pending } = started;
-        // While the first child executes there is nothing else to do; before that, its start would wait for this.
+        // After the clone, so that the cleanup does not delay the first start.
         if let Some(Some(pool)) = self.pool.get() {
-            self.swept.call_once(|| pool.sweep());
+            self.cleanup.call_once(|| pool.remove_stale());
         }
         let wired = async {
             let leader = sys::watch(pidfd, Interest::READABLE)?;
-            verdict(pending).await?;
+            exec_outcome(pending).await?;
             let outputs =
                 outputs.into_iter().map(|(fd, stream)| Output::new(fd, stream)).collect::<io::Result<_>>()?;
             let input = input.map(Input::new).transpose()?;
@@ -151,17 +151,17 @@ impl Launcher {
         }
     }
 
-    /// Clones the child with a mark in its environment and, where it can be had, into a cgroup of its own.
+    /// Clones the child with a mark in its environment and, if available, into its own cgroup.
     fn start(
         &self,
         spec: &ProcessSpec,
         (cwd, confined): (BorrowedFd<'_>, Option<&Arc<PreparedSandbox>>),
         wiring: &Wiring,
         id: &str,
-    ) -> io::Result<(SpawnedChild, Tree, Option<Held>)> {
+    ) -> io::Result<(SpawnedChild, Tree, Option<ChildLimits>)> {
         let argv = spec.program.argv();
-        let (held, limited) = self.hold(spec)?;
-        let order = |cgroup: Option<_>| SpawnRequest {
+        let (held, limited) = self.prepare_limits(spec)?;
+        let request = |cgroup: Option<_>| SpawnRequest {
             argv: &argv,
             arg0: spec.arg0.as_deref(),
             env: &spec.env,
@@ -174,7 +174,7 @@ impl Launcher {
                 (None, _) => SessionMode::Session,
             },
             cgroup,
-            joins: held.as_ref().map_or([None; MAX_JOINED_GROUPS], Held::joins),
+            joins: held.as_ref().map_or([None; MAX_JOINED_GROUPS], ChildLimits::joins),
             rlimits: held.as_ref().map_or(&[], |held| held.rlimits.as_slice()),
             dies_with_parent: true,
             confined,
@@ -182,12 +182,12 @@ impl Launcher {
         let mark = format!("{MARK}={id}");
         let is_limited = limited.is_some();
         let lease = limited.or_else(|| self.pool().and_then(|pool| pool.take().ok()));
-        let within = LEADERS.hold(|| spawn::start(&order(lease.as_ref().and_then(Lease::dir))));
-        let (started, lease) = match within {
+        let spawned = LEADERS.register(|| spawn::start(&request(lease.as_ref().and_then(Lease::dir))));
+        let (started, lease) = match spawned {
             Err(error) if lease.is_some() && !is_limited && is_refusal(&error) => {
-                // The cgroup is there, but this kernel or its filter lets nobody be cloned into it.
+                // The kernel or a seccomp filter does not permit a clone into a cgroup.
                 self.adopting.call_once(|| orphans::adopt(&self.reaper));
-                (LEADERS.hold(|| spawn::start(&order(None)))?, None)
+                (LEADERS.register(|| spawn::start(&request(None)))?, None)
             }
             started => (started?, lease),
         };
@@ -201,8 +201,8 @@ impl Launcher {
         Ok((started, tree, held))
     }
 
-    /// What holds the limits of a confined process, and the cgroup to clone it into if that is a part of it.
-    fn hold(&self, spec: &ProcessSpec) -> io::Result<(Option<Held>, Option<Lease>)> {
+    /// The limits of a confined process, and the cgroup to clone it into if that enforces some of them.
+    fn prepare_limits(&self, spec: &ProcessSpec) -> io::Result<(Option<ChildLimits>, Option<Lease>)> {
         let Some(confinement) = spec.confinement.as_ref().filter(|confinement| !confinement.is_off()) else {
             return Ok((None, None));
         };
@@ -217,9 +217,9 @@ impl Launcher {
                 Containment::Marks => Err(io::ErrorKind::Unsupported.into()),
             };
             if let Err(error) = &pool {
-                tracing::debug!(%error, "no cgroup to be had: trees are held together by marks");
+                tracing::debug!(%error, "no cgroups available: process trees are tracked by marks");
             }
-            // The first process of a container is handed every orphan there, cgroups or not.
+            // The first process of a container adopts every orphan there, with or without cgroups.
             if pool.is_err() || std::process::id() == 1 {
                 self.adopting.call_once(|| orphans::adopt(&self.reaper));
             }
@@ -230,34 +230,37 @@ impl Launcher {
 }
 
 impl Leaders {
-    /// Starts a child while no orphan is reaped, so that its status cannot be mistaken for an orphan's.
-    pub(super) fn hold(&self, start: impl FnOnce() -> io::Result<SpawnedChild>) -> io::Result<SpawnedChild> {
+    /// Starts a child and registers it as a leader. Holds the lock meanwhile, so that the child is not reaped as an orphan.
+    pub(super) fn register(
+        &self,
+        start: impl FnOnce() -> io::Result<SpawnedChild>,
+    ) -> io::Result<SpawnedChild> {
         let mut leaders = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let started = start()?;
         leaders.insert(started.pid.as_raw_nonzero().get());
         Ok(started)
     }
 
-    /// The leader was reaped: its number may belong to anybody now.
+    /// Removes a reaped leader: its pid may be reused.
     pub(super) fn forget(&self, pid: i32) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(&pid);
     }
 
-    /// Calls `reap` for each child that is no leader.
-    pub(super) fn others(&self, children: Vec<i32>, reap: impl Fn(i32)) {
+    /// Calls `reap` for each child that is not a leader.
+    pub(super) fn for_each_orphan(&self, children: Vec<i32>, reap: impl Fn(i32)) {
         let leaders = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         children.into_iter().filter(|pid| !leaders.contains(pid)).for_each(reap);
     }
 }
 
-/// Whether a start failed because of the cgroup, and not for want of memory or processes.
+/// Whether a start failed because of the cgroup, and not because of missing memory or too many processes.
 fn is_refusal(error: &io::Error) -> bool {
     let refusals =
         [libc::ENOSYS, libc::EPERM, libc::EACCES, libc::EOPNOTSUPP, libc::EINVAL, libc::ENODEV, libc::EBUSY];
     error.raw_os_error().is_some_and(|number| refusals.contains(&number))
 }
 
-/// What the caller is told about a child that came to nothing.
+/// The error of a failed start for the caller.
 fn explain(reason: SpawnError, spec: &ProcessSpec) -> Error {
     let program = spec.program.argv().into_iter().next().unwrap_or_default();
     match (reason, &spec.confinement) {
@@ -277,12 +280,12 @@ fn explain(reason: SpawnError, spec: &ProcessSpec) -> Error {
     }
 }
 
-/// Whether a program could not be found or reached.
+/// Whether a program was not found or not accessible.
 fn is_missing(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(libc::EACCES | libc::ENOENT | libc::ENOTDIR))
 }
 
-/// Opens the directory on this thread if no disk is involved, else on one that may wait.
+/// Opens the directory on this thread if it is cached, otherwise on a blocking thread.
 async fn open_directory(path: &RootedPath) -> Result<OwnedFd, Error> {
     if let Some(directory) = path.open_directory_cached() {
         return Ok(directory);
@@ -291,25 +294,25 @@ async fn open_directory(path: &RootedPath) -> Result<OwnedFd, Error> {
     tokio::task::spawn_blocking(move || path.open_directory()).await.unwrap_or(Err(Error::Gone))
 }
 
-/// Ends and reaps a child that came to nothing: it could not execute, or could not be wired.
+/// Kills and reaps a child that could not execute its program or whose streams could not be opened.
 pub(super) async fn discard(leader: Pid) {
-    // Its number is its own until it is reaped, which nobody else does.
-    let _ended = rustix::process::kill_process(leader, rustix::process::Signal::KILL);
+    // Its pid cannot be reused before it is reaped, which happens only here.
+    let _killed = rustix::process::kill_process(leader, rustix::process::Signal::KILL);
     let reap = move || {
         let _status = rustix::process::waitid(WaitId::Pid(leader), WaitIdOptions::EXITED);
         LEADERS.forget(leader.as_raw_nonzero().get());
     };
-    // A killed child ends within moments, but a thread that may wait is there for it.
+    // A killed child ends soon, but possibly not at once.
     let _reaped: Result<(), _> = tokio::task::spawn_blocking(reap).await;
 }
 
-/// Waits for exec to happen or fail. The child's memory is freed only then, or never.
-pub(super) async fn verdict(pending: PendingExec) -> Result<(), SpawnError> {
+/// Waits until exec has succeeded or failed. Only then is the child's memory freed.
+pub(super) async fn exec_outcome(pending: PendingExec) -> Result<(), SpawnError> {
     let mut pending = sys::watch(pending, Interest::READABLE)?;
     loop {
         let mut guard = pending.readable_mut().await?;
-        match guard.try_io(|pending| pending.get_mut().verdict()) {
-            Ok(verdict) => return verdict?,
+        match guard.try_io(|pending| pending.get_mut().outcome()) {
+            Ok(outcome) => return outcome?,
             Err(_would_block) => {}
         }
     }

@@ -18,7 +18,7 @@ use tokio::sync::{Notify, watch};
 
 use super::flow::Capacity;
 use super::spec::{ExitStatus, ProcessSummary, Stream};
-use super::spill::{Spill, Spilled};
+use super::spill::{Spill, SpilledChunk};
 use super::text::cut_at_character;
 
 /// A position in a log: the number of bytes before it.
@@ -48,7 +48,7 @@ pub struct ProcessState {
     pub is_disconnected: bool,
 }
 
-/// Where a reader stands: its cursor, and whether the entry of the exit is behind it.
+/// The position of a reader: its cursor, and whether it has passed the entry of the exit.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Position {
     pub(super) cursor: Cursor,
@@ -60,7 +60,7 @@ pub(super) struct Position {
 pub(super) enum Found {
     /// Output in memory, of one stream, whole characters where it is text.
     Output {
-        /// Where it came from.
+        /// Its stream.
         stream: Stream,
         /// What was written.
         bytes: Bytes,
@@ -68,12 +68,12 @@ pub(super) enum Found {
         next: Cursor,
     },
     /// Output on disk; load it off the event loop.
-    Spilled(Spilled),
-    /// Output before `next` is gone.
+    Spilled(SpilledChunk),
+    /// Output before `next` was dropped.
     Lost {
         /// How much.
         bytes: u64,
-        /// The first position that is still there.
+        /// The first available position.
         next: Cursor,
     },
     /// The leader has exited.
@@ -130,7 +130,7 @@ struct Held {
     end: u64,
     spill: Option<Spill>,
     exit: Option<ExitEntry>,
-    /// How far the primary reader has come; nothing when there is none.
+    /// The position of the primary reader; `None` if there is none.
     primary: Option<u64>,
     /// How many primary readers there have been; the number of the one that counts.
     claims: u64,
@@ -186,7 +186,7 @@ impl OutputLog {
         if let Some(exit) = exit.filter(|exit| exit.at <= from.0) {
             return Found::Exited(exit);
         }
-        // Output is cut where the exit lies.
+        // A chunk ends at the position of the exit.
         let before_exit =
             exit.map_or(usize::MAX, |exit| usize::try_from(exit.at - from.0).unwrap_or(usize::MAX));
         if from.0 < held.first {

@@ -16,7 +16,7 @@ fn text(found: Found) -> (String, u64) {
 
 /// ARCHITECTURE.md, invariant 9.
 #[test]
-fn a_reader_goes_on_in_the_middle_of_a_chunk() {
+fn a_reader_continues_in_the_middle_of_a_chunk() {
     let log = OutputLog::new(1024);
     log.push(Stream::Stdout, Bytes::from_static(b"hello "));
     log.push(Stream::Stderr, Bytes::from_static(b"world"));
@@ -26,7 +26,7 @@ fn a_reader_goes_on_in_the_middle_of_a_chunk() {
 }
 
 #[test]
-fn many_small_writes_are_told_in_few_pieces() {
+fn many_small_writes_are_read_in_few_chunks() {
     let log = OutputLog::new(4 * 1024 * 1024);
     for _ in 0..10_000 {
         log.push(Stream::Stdout, Bytes::from_static(b"line\n"));
@@ -53,7 +53,7 @@ fn a_slow_reader_learns_what_it_lost() {
 }
 
 #[test]
-fn what_never_came_is_told_where_it_is_missing() {
+fn lost_output_is_reported_at_its_position() {
     let log = OutputLog::starting_at(Cursor(10), 1024);
     assert!(matches!(look(&log, Cursor(3), 9), Found::Lost { bytes: 7, next: Cursor(10) }));
     assert!(matches!(look(&log, Cursor(10), 9), Found::Nothing));

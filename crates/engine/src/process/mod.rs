@@ -60,7 +60,7 @@ pub use tree::{KillOutcome, TreeMember};
 use crate::Error;
 use crate::registry::Registry;
 use log::OutputLog;
-use proc::Marked;
+use proc::MarkState;
 use stdin::InputRequest;
 use supervisor::{Assignment, SupervisorCommand};
 
@@ -335,14 +335,14 @@ pub(crate) async fn end_runaways(prefix: String, since: StartTime) {
 fn sweep(prefix: &str, since: &StartTime, pids: &mut dyn Iterator<Item = i32>) -> bool {
     let mut is_clear = true;
     for pid in pids {
-        match proc::marked(pid, launch::MARK, prefix) {
-            Marked::No => {}
-            Marked::Unseen => is_clear &= !since.may_precede(pid),
-            Marked::Yes => {
+        match proc::mark_state(pid, launch::MARK, prefix) {
+            MarkState::Absent => {}
+            MarkState::Unknown => is_clear &= !since.may_precede(pid),
+            MarkState::Present => {
                 is_clear = false;
                 // Opened first, then checked again: the handle refers to a process with the mark.
-                let handle =
-                    proc::open(pid).filter(|_| proc::marked(pid, launch::MARK, prefix) == Marked::Yes);
+                let handle = proc::open(pid)
+                    .filter(|_| proc::mark_state(pid, launch::MARK, prefix) == MarkState::Present);
                 if let Some(handle) = handle {
                     sys::send(handle.as_fd(), Signal::KILL);
                 }

@@ -1,14 +1,14 @@
-//! How many files may be open: as many as allowed for the daemon, as many as before for what it starts.
+//! The limit of open files: raised for the daemon, unchanged for its children.
 
 use std::sync::OnceLock;
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-/// The limit as this process found it. It belongs to the whole process, like the limit itself.
+/// The original limit of this process.
 static FOUND: OnceLock<[u64; 2]> = OnceLock::new();
 
-/// Raises the limit of open files to what is allowed. Children get what this process was given: programs that use
-/// `select`, or close every descriptor they could have, rely on a small number.
+/// Raises the soft limit of open files to the hard limit. Children get the original limit: programs that use `select`,
+/// or close every possible descriptor, need a small one.
 pub fn raise_open_file_limit() {
     let found = getrlimit(Resource::Nofile);
     let wanted = Rlimit { current: found.maximum, ..found };
@@ -21,7 +21,7 @@ pub fn raise_open_file_limit() {
     }
 }
 
-/// What a child gets, if this process has more.
+/// The limit of a child, if it differs from that of this process.
 pub(super) fn of_children() -> Option<&'static [u64; 2]> {
     FOUND.get()
 }

@@ -21,7 +21,7 @@ pub(super) fn adopt(tasks: &Mutex<JoinSet<()>>) {
             let mut tasks = tasks.lock().unwrap_or_else(PoisonError::into_inner);
             tasks.spawn(async move {
                 while ended.recv().await.is_some() {
-                    LEADERS.others(proc::children(), reap);
+                    LEADERS.for_each_orphan(proc::children(), reap);
                 }
             });
         }

@@ -1,4 +1,4 @@
-//! What `/proc` says about other processes: names, ancestry, and who holds a pipe open.
+//! Facts about other processes from `/proc`: names, ancestry, environment marks, and open pipes.
 
 use std::collections::{HashMap, HashSet};
 use std::fs;
@@ -8,7 +8,7 @@ use std::path::Path;
 
 use rustix::process::{Pid, PidfdFlags};
 
-/// The lines of `/proc/PID/stat` that ancestry needs.
+/// The fields of `/proc/PID/stat` that relate processes to each other.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Ancestry {
     pub(super) parent: i32,
@@ -17,43 +17,43 @@ pub(super) struct Ancestry {
     pub(super) is_zombie: bool,
 }
 
-/// The short name of a process, or `?` when it is gone.
+/// The short name of a process, or `?` if it does not exist.
 pub(super) fn name(pid: i32) -> String {
     fs::read_to_string(format!("/proc/{pid}/comm"))
         .map_or_else(|_| "?".to_owned(), |name| name.trim_end().to_owned())
 }
 
-/// Whether a process exists and is not merely a zombie.
+/// Whether a process exists and is not a zombie.
 pub(super) fn is_alive(pid: i32) -> bool {
     ancestry(pid).is_some_and(|found| !found.is_zombie)
 }
 
-/// Opens a handle that stays bound to the process that has this number now.
+/// Opens a pidfd, which refers to the process that has this pid now.
 pub(super) fn open(pid: i32) -> Option<OwnedFd> {
     rustix::process::pidfd_open(Pid::from_raw(pid)?, PidfdFlags::empty()).ok()
 }
 
-/// Whether the number of a leader is still its own.
+/// Whether the pid of a leader still refers to it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Number {
-    /// It was not reaped.
-    Kept,
-    /// It was reaped. The kernel gives the number to nobody while a session or group is called so; who has it now is
-    /// a stranger, and then so is everybody in a session or group of that number.
-    Free,
+pub(super) enum LeaderPid {
+    /// It does: the leader was not reaped.
+    Valid,
+    /// The leader was reaped. The kernel does not reuse the pid while a session or group has this id. A process with this
+    /// pid is therefore unrelated, and then so is every session or group with this id.
+    Released,
 }
 
-/// Everything that descends from `leader`, runs in its session or group, or carries `mark` in its environment.
+/// The descendants of `leader`, the processes in its session or group, and those with `mark` in their environment.
 ///
-/// Used where no cgroup holds the tree together. A process that left the session, lost its parents and wiped its
-/// environment is not found; that is the limit of what the kernel tells without cgroups.
-pub(super) fn tree(leader: i32, number: Number, mark: &str) -> Vec<i32> {
+/// Used without cgroups. It does not find a process that left session and group, lost its parents and cleared its
+/// environment.
+pub(super) fn tree(leader: i32, leader_pid: LeaderPid, mark: &str) -> Vec<i32> {
     let table: HashMap<i32, Ancestry> = pids().filter_map(|pid| Some((pid, ancestry(pid)?))).collect();
-    let is_strangers = number == Number::Free && table.contains_key(&leader);
+    let is_reused = leader_pid == LeaderPid::Released && table.contains_key(&leader);
     let mut found: HashSet<i32> = HashSet::new();
     for (pid, entry) in &table {
-        let is_kin = *pid == leader || entry.session == leader || entry.group == leader;
-        if (is_kin && !is_strangers) || carries(*pid, mark) {
+        let is_related = *pid == leader || entry.session == leader || entry.group == leader;
+        if (is_related && !is_reused) || has_mark(*pid, mark) {
             found.insert(*pid);
         }
     }
@@ -71,45 +71,45 @@ pub(super) fn tree(leader: i32, number: Number, mark: &str) -> Vec<i32> {
     found.into_iter().filter(|pid| table.get(pid).is_some_and(|entry| !entry.is_zombie)).collect()
 }
 
-/// What a process's environment says about a mark.
+/// Whether a process has a mark in its environment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Marked {
-    /// It carries it.
-    Yes,
-    /// It does not, or it is gone.
-    No,
-    /// It has none to be seen: perhaps it is just becoming another program.
-    Unseen,
+pub(super) enum MarkState {
+    /// It has the mark.
+    Present,
+    /// It does not have the mark, or has ended.
+    Absent,
+    /// Its environment is empty, perhaps because it is executing another program.
+    Unknown,
 }
 
-/// Whether a process carries a mark whose value starts with `prefix`.
-pub(super) fn marked(pid: i32, name: &str, prefix: &str) -> Marked {
+/// Whether a process has a mark whose value starts with `prefix`.
+pub(super) fn mark_state(pid: i32, name: &str, prefix: &str) -> MarkState {
     let start = format!("{name}={prefix}");
     match fs::read(format!("/proc/{pid}/environ")) {
-        Ok(environment) if environment.is_empty() && is_program(pid) => Marked::Unseen,
+        Ok(environment) if environment.is_empty() && is_program(pid) => MarkState::Unknown,
         Ok(environment)
             if environment.split(|byte| *byte == 0).any(|pair| pair.starts_with(start.as_bytes())) =>
         {
-            Marked::Yes
+            MarkState::Present
         }
-        Ok(_) | Err(_) => Marked::No,
+        Ok(_) | Err(_) => MarkState::Absent,
     }
 }
 
-/// Whether it runs, and is no thread of the kernel: those are children of the second process.
+/// Whether it runs and is not a kernel thread: these are children of process 2.
 fn is_program(pid: i32) -> bool {
     ancestry(pid).is_some_and(|found| !found.is_zombie && found.parent != 2)
 }
 
-/// The number that was given to a new process last.
-pub(super) fn last_number() -> Option<i32> {
+/// The pid that was assigned last.
+pub(super) fn last_pid() -> Option<i32> {
     let mut text = [0; 128];
     let length = fs::File::open("/proc/loadavg").and_then(|mut file| file.read(&mut text)).ok()?;
     let text = std::str::from_utf8(text.get(..length)?).ok()?;
     text.split_whitespace().next_back()?.parse().ok()
 }
 
-/// Those of `pids` that hold one of these pipes or terminals open.
+/// Those of `pids` that have one of these pipes or terminals open.
 pub(super) fn holders(pids: &[i32], targets: &[String]) -> Vec<i32> {
     let holds = |pid: &&i32| {
         let Ok(entries) = fs::read_dir(format!("/proc/{pid}/fd")) else { return false };
@@ -121,10 +121,10 @@ pub(super) fn holders(pids: &[i32], targets: &[String]) -> Vec<i32> {
     pids.iter().filter(holds).copied().collect()
 }
 
-/// What `/proc/PID` says of its place among the others.
+/// Parent, group, session and state of a process.
 pub(super) fn ancestry(pid: i32) -> Option<Ancestry> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // The name may hold spaces and brackets; everything after the last bracket is plain.
+    // The name may contain spaces and parentheses; the other fields follow the last parenthesis.
     let rest = stat.get(stat.rfind(')')? + 2..)?;
     let mut fields = rest.split(' ');
     let state = fields.next()?;
@@ -137,7 +137,7 @@ pub(super) fn ancestry(pid: i32) -> Option<Ancestry> {
     })
 }
 
-fn carries(pid: i32, mark: &str) -> bool {
+fn has_mark(pid: i32, mark: &str) -> bool {
     environment_has(pid, |pair| pair == mark.as_bytes())
 }
 
@@ -146,13 +146,13 @@ fn environment_has(pid: i32, wanted: impl Fn(&[u8]) -> bool) -> bool {
     environment.is_ok_and(|environment| environment.split(|byte| *byte == 0).any(wanted))
 }
 
-/// Every process there is.
+/// The pids of all processes.
 pub(super) fn pids() -> impl Iterator<Item = i32> {
     let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
     entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok())
 }
 
-/// The children of this process, adopted ones included.
+/// The children of this process, including adopted ones.
 pub(super) fn children() -> Vec<i32> {
     let tasks = fs::read_dir("/proc/self/task").into_iter().flatten().flatten();
     let lists = tasks.filter_map(|task| fs::read_to_string(task.path().join("children")).ok());
@@ -161,9 +161,9 @@ pub(super) fn children() -> Vec<i32> {
         .collect()
 }
 
-/// Whether a child of this process carries `mark`: a runaway that was handed to us.
+/// Whether a child of this process has `mark`, such as an adopted orphan of a tree.
 pub(super) fn has_marked_child(mark: &str) -> bool {
-    children().into_iter().any(|pid| is_alive(pid) && carries(pid, mark))
+    children().into_iter().any(|pid| is_alive(pid) && has_mark(pid, mark))
 }
 
 #[cfg(test)]
@@ -171,9 +171,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_has_the_number_of_a_reaped_leader_is_a_stranger() {
+    fn a_process_that_reuses_the_pid_of_a_reaped_leader_is_not_in_its_tree() {
         let own = i32::try_from(std::process::id()).unwrap();
-        assert!(tree(own, Number::Kept, "NO=mark").contains(&own));
-        assert!(!tree(own, Number::Free, "NO=mark").contains(&own));
+        assert!(tree(own, LeaderPid::Valid, "NO=mark").contains(&own));
+        assert!(!tree(own, LeaderPid::Released, "NO=mark").contains(&own));
     }
 }

@@ -10,7 +10,7 @@ use tokio::io::Interest;
 use tokio_util::task::TaskTracker;
 
 use super::child::SessionMode;
-use super::launch::{LEADERS, discard, verdict};
+use super::launch::{LEADERS, discard, exec_outcome};
 use super::limits::MAX_JOINED_GROUPS;
 use super::spawn::{self, SpawnRequest, SpawnedChild};
 use super::sys;
@@ -25,7 +25,7 @@ pub async fn spawn_session_leader(
     tasks: &TaskTracker,
 ) -> io::Result<i32> {
     let cwd = rustix::fs::open("/", OFlags::DIRECTORY | OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?;
-    let order = SpawnRequest {
+    let request = SpawnRequest {
         argv,
         arg0: None,
         env,
@@ -39,7 +39,7 @@ pub async fn spawn_session_leader(
         dies_with_parent: false,
         confined: None,
     };
-    let SpawnedChild { pid, pidfd, pending } = LEADERS.hold(|| spawn::start(&order))?;
+    let SpawnedChild { pid, pidfd, pending } = LEADERS.register(|| spawn::start(&request))?;
     drop(stdio);
     let ended = match sys::watch(pidfd, Interest::READABLE) {
         Ok(ended) => ended,
@@ -48,7 +48,7 @@ pub async fn spawn_session_leader(
             return Err(error);
         }
     };
-    if let Err(error) = verdict(pending).await {
+    if let Err(error) = exec_outcome(pending).await {
         discard(pid).await;
         return Err(error.into());
     }

@@ -1,4 +1,4 @@
-//! Signals by name and number, with or without `SIG`, in any case.
+//! Signals, parsed from numbers and from names with or without `SIG`, in upper or lower case.
 
 use std::fmt;
 
@@ -6,7 +6,7 @@ use std::fmt;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Signal(i32);
 
-/// Names by number; the position is the number. Linux has the same on x86_64 and aarch64.
+/// The names, indexed by number; the same on x86_64 and aarch64.
 const NAMES: [&str; 32] = [
     "", "HUP", "INT", "QUIT", "ILL", "TRAP", "ABRT", "BUS", "FPE", "KILL", "USR1", "SEGV", "USR2", "PIPE",
     "ALRM", "TERM", "STKFLT", "CHLD", "CONT", "STOP", "TSTP", "TTIN", "TTOU", "URG", "XCPU", "XFSZ",
@@ -17,16 +17,16 @@ const HIGHEST: i32 = 64;
 impl Signal {
     /// Hang-up.
     pub const HUP: Signal = Signal(1);
-    /// Interrupt, what Ctrl-C sends.
+    /// Interrupt, sent by Ctrl-C.
     pub const INT: Signal = Signal(2);
-    /// The signal no process can refuse.
+    /// Ends a process at once; cannot be caught.
     pub const KILL: Signal = Signal(9);
-    /// The polite request to end.
+    /// Requests a process to end; can be caught.
     pub const TERM: Signal = Signal(15);
-    /// Lets a stopped process run, so that it can receive the rest.
+    /// Continues a stopped process, so that it receives other signals.
     pub const CONT: Signal = Signal(18);
 
-    /// Reads `KILL`, `SIGKILL`, `kill` or `9`; nothing when there is no such signal.
+    /// Parses `KILL`, `SIGKILL`, `kill` or `9`; `None` if there is no such signal.
     pub fn parse(text: &str) -> Option<Signal> {
         let text = text.trim();
         if let Ok(number) = text.parse::<i32>() {
@@ -44,17 +44,17 @@ impl Signal {
         Signal::from_number(i32::try_from(number).ok()?)
     }
 
-    /// The signal with this number; nothing when there is none.
+    /// The signal with this number; `None` if there is none.
     pub fn from_number(number: i32) -> Option<Signal> {
         (1..=HIGHEST).contains(&number).then_some(Signal(number))
     }
 
-    /// The number the kernel knows it by.
+    /// Its number.
     pub fn number(self) -> i32 {
         self.0
     }
 
-    /// Whether this signal is meant to end a tree, rather than to tell a group something.
+    /// Whether this signal ends a whole process tree (TERM, KILL) instead of being sent to a process group.
     pub fn ends(self) -> bool {
         self == Signal::TERM || self == Signal::KILL
     }
@@ -74,7 +74,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_signal_is_known_by_every_spelling() {
+    fn every_spelling_of_a_signal_is_parsed() {
         for text in ["KILL", "SIGKILL", "kill", "SigKill", " 9 ", "9"] {
             assert_eq!(Signal::parse(text), Some(Signal::KILL), "{text}");
         }
@@ -83,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_signal_is_refused() {
+    fn an_unknown_signal_is_rejected() {
         for text in ["", "SIG", "0", "-9", "65", "BOGUS", "KILLALL", "99999999999"] {
             assert_eq!(Signal::parse(text), None, "{text}");
         }

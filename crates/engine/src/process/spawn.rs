@@ -1,9 +1,9 @@
-//! Starting a child: cloned without copying the address space, straight into its cgroup, without waiting for its exec.
+//! Starts a child with `clone3`: without copying the address space, directly in its cgroup, without waiting for its exec.
 //!
-//! `posix_spawn` stops the calling thread until the child has executed. Here the parent goes on at once and learns the
-//! outcome from a pipe that closes on exec, so one thread starts many commands side by side and a slow file system
-//! delays only the command that needs it. The price: the child's stack and orders must outlive its exec, which
-//! [`PendingExec`] sees to.
+//! `posix_spawn` blocks the calling thread until the child has executed. Here the parent continues at once and reads the
+//! outcome from a pipe that closes on exec, so that one thread starts many commands concurrently and a slow file system
+//! delays only the command that uses it. In return, the stack and the instructions of the child must stay valid until its
+//! exec; [`PendingExec`] owns them.
 #![expect(unsafe_code, reason = "clone3 and the memory it shares with the child have no safe interface")]
 
 use std::ffi::{CString, OsStr, OsString, c_char};
@@ -22,47 +22,47 @@ use super::open_files;
 use super::sys::{self, CloneArgs};
 use crate::sandbox;
 
-/// Room for the child's few frames; the pages it does not touch cost nothing.
+/// Size of the child's stack. Pages that it does not use are never allocated.
 const STACK_BYTES: usize = 64 * 1024;
-/// Stacks kept for the next starts.
-const STACKS_KEPT: usize = 64;
-/// libc's constant of this name is truncated to 32 bits, which leaves nothing of it.
+/// Maximal number of stacks kept for later starts.
+const MAX_FREE_STACKS: usize = 64;
+/// The constant of the same name in libc is truncated to 32 bits, to 0.
 const CLONE_INTO_CGROUP: u64 = 0x2_0000_0000;
-/// Handlers of the daemon are gone in the child; only what is ignored stays so. Truncated in libc as well.
+/// Resets signal handlers in the child, but not ignored signals. Truncated in libc as well.
 const CLONE_CLEAR_SIGHAND: u64 = 0x1_0000_0000;
 const DEFAULT_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
 static FREE_STACKS: Mutex<Vec<Stack>> = Mutex::new(Vec::new());
 
-/// What to execute and how the child is wired.
+/// The program to execute, its streams and its restrictions.
 #[derive(Debug)]
 pub(super) struct SpawnRequest<'a> {
     pub(super) argv: &'a [String],
-    /// What the program is told that it is called instead of the first of these.
+    /// Replaces the first of these as `argv[0]`.
     pub(super) arg0: Option<&'a str>,
     pub(super) env: &'a [(OsString, OsString)],
-    /// One more variable, which takes the place of any other of its name.
+    /// One more variable, which replaces any other with its name.
     pub(super) mark: Option<(&'a str, &'a str)>,
     pub(super) cwd: BorrowedFd<'a>,
     pub(super) stdio: [BorrowedFd<'a>; 3],
     pub(super) session_mode: SessionMode,
     pub(super) cgroup: Option<BorrowedFd<'a>>,
-    /// Files of groups for the child to join.
+    /// `tasks` files of cgroups for the child to join.
     pub(super) joins: [Option<BorrowedFd<'a>>; MAX_JOINED_GROUPS],
-    /// Limits for the child to set.
+    /// Resource limits for the child to set.
     pub(super) rlimits: &'a [Rlimit],
-    /// Whether the child dies with the thread that makes it.
+    /// Whether the kernel kills the child when the thread that creates it ends.
     pub(super) dies_with_parent: bool,
-    /// What it may touch.
+    /// The sandbox.
     pub(super) confined: Option<&'a Arc<sandbox::PreparedSandbox>>,
 }
 
-/// Why a child came to nothing.
+/// Why a child could not be started.
 #[derive(Debug)]
 pub(super) enum SpawnError {
-    /// The kernel refused to make it or to execute its program.
+    /// The kernel refused to create it or to execute its program.
     Refused(io::Error),
-    /// It could not confine itself.
+    /// It could not enter its sandbox.
     Unconfined(sandbox::ConfinementStep, io::Error),
 }
 
@@ -74,12 +74,12 @@ pub(super) struct SpawnedChild {
     pub(super) pending: PendingExec,
 }
 
-/// Clones the child. Returns as soon as it exists; [`PendingExec`] tells whether it could execute.
+/// Clones the child. Returns as soon as it exists; [`PendingExec`] reports whether it could execute its program.
 pub(super) fn start(start: &SpawnRequest<'_>) -> io::Result<SpawnedChild> {
     let strings = Strings::new(start)?;
     let (status_read, status_write) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK)?;
     let mut memory = Box::new(Memory {
-        orders: strings.orders(start, status_write.as_raw_fd()),
+        instructions: strings.instructions(start, status_write.as_raw_fd()),
         confined: start
             .confined
             .map(|prepared| sandbox::ChildConfinement::new(prepared.clone(), start.cwd))
@@ -88,19 +88,19 @@ pub(super) fn start(start: &SpawnRequest<'_>) -> io::Result<SpawnedChild> {
         rlimits: start.rlimits.to_vec(),
         stack: Stack::new(),
     });
-    memory.orders.candidates = memory.strings.candidates.as_ptr();
-    memory.orders.argv = memory.strings.argv.as_ptr();
-    memory.orders.script_argv = memory.strings.script_argv.as_mut_ptr();
-    memory.orders.envp = memory.strings.envp.as_ptr();
-    memory.orders.rlimits = memory.rlimits.as_ptr();
-    memory.orders.confined = memory.confined.as_ref().map_or(std::ptr::null(), std::ptr::from_ref);
+    memory.instructions.candidates = memory.strings.candidates.as_ptr();
+    memory.instructions.argv = memory.strings.argv.as_ptr();
+    memory.instructions.script_argv = memory.strings.script_argv.as_mut_ptr();
+    memory.instructions.envp = memory.strings.envp.as_ptr();
+    memory.instructions.rlimits = memory.rlimits.as_ptr();
+    memory.instructions.confined = memory.confined.as_ref().map_or(std::ptr::null(), std::ptr::from_ref);
     let (pid, pidfd) = clone(&mut memory, start.cgroup)?;
     Ok(SpawnedChild { pid, pidfd, pending: PendingExec { status: status_read, memory: Some(memory) } })
 }
 
-/// The memory a child uses until it has executed, and the pipe that tells when that is.
+/// The memory that a child uses until exec, and the pipe that reports the exec.
 ///
-/// Dropping it unresolved leaks the memory on purpose: the child may still be using it.
+/// Dropping it before the exec leaks the memory on purpose: the child may still use it.
 #[derive(Debug)]
 pub(super) struct PendingExec {
     status: OwnedFd,
@@ -108,14 +108,14 @@ pub(super) struct PendingExec {
 }
 
 impl PendingExec {
-    /// Reads the verdict if there is one: `WouldBlock` while the child is still under way.
-    pub(super) fn verdict(&mut self) -> io::Result<Result<(), SpawnError>> {
-        let mut told = [0; 8];
-        let count = rustix::io::read(&self.status, &mut told)?;
-        // The child has executed, given up or died: it will not touch the memory again.
+    /// Reads the outcome of the exec; `WouldBlock` as long as there is none.
+    pub(super) fn outcome(&mut self) -> io::Result<Result<(), SpawnError>> {
+        let mut report = [0; 8];
+        let count = rustix::io::read(&self.status, &mut report)?;
+        // The child has executed or ended: it does not use the memory any more.
         drop(self.memory.take());
-        let [a, b, c, d, step @ ..] = told;
-        if count < told.len() {
+        let [a, b, c, d, step @ ..] = report;
+        if count < report.len() {
             return Ok(Ok(()));
         }
         let error = io::Error::from_raw_os_error(i32::from_ne_bytes([a, b, c, d]));
@@ -142,14 +142,14 @@ impl Drop for PendingExec {
 
 #[derive(Debug)]
 struct Memory {
-    orders: ChildInstructions,
+    instructions: ChildInstructions,
     confined: Option<sandbox::ChildConfinement>,
     strings: Strings,
     rlimits: Vec<Rlimit>,
     stack: Stack,
 }
 
-// SAFETY: the pointers inside lead into the same box or into heap memory it owns; nothing else knows them but the child.
+// SAFETY: the pointers refer to this box or to heap memory that it owns; only the child has copies of them.
 unsafe impl Send for Memory {}
 
 /// The strings for the kernel and the null-terminated lists that point into them.
@@ -172,9 +172,9 @@ impl Strings {
             Ok(pointer)
         };
         let mut argv = Vec::with_capacity(start.argv.len() + 1);
-        for (place, argument) in start.argv.iter().enumerate() {
-            let told = start.arg0.filter(|_| place == 0).unwrap_or(argument);
-            argv.push(keep(told.as_bytes().to_vec())?);
+        for (index, argument) in start.argv.iter().enumerate() {
+            let argument = start.arg0.filter(|_| index == 0).unwrap_or(argument);
+            argv.push(keep(argument.as_bytes().to_vec())?);
         }
         let mut envp = Vec::with_capacity(start.env.len() + 2);
         // A client may have copied the mark of another command.
@@ -183,7 +183,7 @@ impl Strings {
         let others = others.map(|(name, value)| (name.as_bytes(), value.as_bytes()));
         let mark = start.mark.map(|(name, value)| (name.as_bytes(), value.as_bytes()));
         for (name, value) in others.chain(mark) {
-            // Room for the equals sign and for the NUL that ends it.
+            // With the equals sign and the terminating NUL.
             let mut pair = Vec::with_capacity(name.len() + value.len() + 2);
             pair.extend_from_slice(name);
             pair.push(b'=');
@@ -202,7 +202,7 @@ impl Strings {
         Ok(Strings { candidates, argv, script_argv, envp, _owned: owned })
     }
 
-    fn orders(&self, start: &SpawnRequest<'_>, status: RawFd) -> ChildInstructions {
+    fn instructions(&self, start: &SpawnRequest<'_>, status: RawFd) -> ChildInstructions {
         ChildInstructions {
             candidates: self.candidates.as_ptr(),
             argv: self.argv.as_ptr(),
@@ -236,7 +236,7 @@ impl From<SpawnError> for io::Error {
     }
 }
 
-/// The signals this process ignores, which a child would inherit. They are settled when the daemon starts.
+/// The signals that this process ignores, which a child would inherit. They do not change after the daemon has started.
 fn ignored_signals() -> u64 {
     static IGNORED: OnceLock<u64> = OnceLock::new();
     *IGNORED.get_or_init(|| {
@@ -244,17 +244,17 @@ fn ignored_signals() -> u64 {
     })
 }
 
-/// Whether this process ignores a signal. Asking for each is faster than reading `/proc`.
+/// Whether this process ignores a signal. One call per signal is faster than reading `/proc`.
 fn is_ignored(signal: i32) -> bool {
-    // SAFETY: a `sigaction` of zeros is a valid one, and only the old one is asked for.
+    // SAFETY: a zeroed `sigaction` is valid, and the call only reads the current one.
     unsafe {
         let mut found: libc::sigaction = std::mem::zeroed();
-        // Some are not for us to ask about: then it may be so, which is slower and right.
+        // If the call fails, assume that it is ignored: the child then resets it, which is always correct.
         libc::sigaction(signal, std::ptr::null(), &mut found) != 0 || found.sa_sigaction == libc::SIG_IGN
     }
 }
 
-/// The paths at which the program may lie, in the order of the child's own `PATH`.
+/// The paths at which the program may be, in the order of the child's `PATH`.
 pub(super) fn search(argv: &[String], env: &[(OsString, OsString)]) -> Vec<OsString> {
     let Some(program) = argv.first() else { return Vec::new() };
     if program.contains('/') {
@@ -276,7 +276,7 @@ pub(super) fn search(argv: &[String], env: &[(OsString, OsString)]) -> Vec<OsStr
 
 fn clone(memory: &mut Memory, cgroup: Option<BorrowedFd<'_>>) -> io::Result<(Pid, OwnedFd)> {
     let blocked = BlockedSignals::all();
-    let orders = std::ptr::from_mut(&mut memory.orders) as usize;
+    let instructions = std::ptr::from_mut(&mut memory.instructions) as usize;
     let mut pidfd: RawFd = -1;
     let mut flags = libc::CLONE_VM as u64 | libc::CLONE_PIDFD as u64 | CLONE_CLEAR_SIGHAND;
     if cgroup.is_some() {
@@ -291,12 +291,12 @@ fn clone(memory: &mut Memory, cgroup: Option<BorrowedFd<'_>>) -> io::Result<(Pid
         cgroup: cgroup.map_or(0, |fd| fd.as_raw_fd() as u64),
         ..CloneArgs::default()
     };
-    // SAFETY: stack and orders live in `memory`, which the caller keeps until the child has executed or ended.
-    let result = unsafe { sys::clone3(&args, child::main, orders) };
+    // SAFETY: stack and instructions live in `memory`, which the caller keeps until the child has executed or ended.
+    let result = unsafe { sys::clone3(&args, child::main, instructions) };
     let result = if result == -(libc::ENOSYS as isize) && cgroup.is_none() {
-        memory.orders.reset = u64::MAX;
+        memory.instructions.reset = u64::MAX;
         // SAFETY: as above.
-        unsafe { clone_without_clone3(memory, orders, &mut pidfd) }
+        unsafe { clone_without_clone3(memory, instructions, &mut pidfd) }
     } else {
         result
     };
@@ -305,23 +305,23 @@ fn clone(memory: &mut Memory, cgroup: Option<BorrowedFd<'_>>) -> io::Result<(Pid
         return Err(io::Error::from_raw_os_error(-(result as i32)));
     }
     let pid = i32::try_from(result).ok().and_then(Pid::from_raw).ok_or(io::ErrorKind::InvalidData)?;
-    // SAFETY: the kernel just put a new descriptor there, and nobody else knows it.
+    // SAFETY: the kernel has created this descriptor, and nothing else uses it.
     Ok((pid, unsafe { OwnedFd::from_raw_fd(pidfd) }))
 }
 
-/// Container filters often refuse `clone3` with "not implemented"; its ancestor does all but cgroups.
+/// `clone`, for containers whose seccomp filter returns ENOSYS for `clone3`. It does the same, except for cgroups.
 ///
 /// # Safety
 /// As for `sys::clone3`.
-unsafe fn clone_without_clone3(memory: &Memory, orders: usize, pidfd: &mut RawFd) -> isize {
-    extern "C" fn entry(orders: *mut libc::c_void) -> libc::c_int {
-        child::main(orders as usize)
+unsafe fn clone_without_clone3(memory: &Memory, instructions: usize, pidfd: &mut RawFd) -> isize {
+    extern "C" fn entry(instructions: *mut libc::c_void) -> libc::c_int {
+        child::main(instructions as usize)
     }
     let flags = libc::CLONE_VM | libc::CLONE_PIDFD | libc::SIGCHLD;
-    // SAFETY: the stack top is inside the allocation; the caller vouches for the rest.
+    // SAFETY: the stack top is inside the allocation; the caller guarantees the rest.
     let pid = unsafe {
         let top = memory.stack.base().add(STACK_BYTES);
-        libc::clone(entry, top.cast(), flags, orders as *mut libc::c_void, std::ptr::from_mut(pidfd))
+        libc::clone(entry, top.cast(), flags, instructions as *mut libc::c_void, std::ptr::from_mut(pidfd))
     };
     if pid < 0 {
         -(io::Error::last_os_error().raw_os_error().unwrap_or(libc::EAGAIN) as isize)
@@ -330,7 +330,7 @@ unsafe fn clone_without_clone3(memory: &Memory, orders: usize, pidfd: &mut RawFd
     }
 }
 
-/// While it lives, this thread receives no signal: a handler must not run in the child, on shared memory.
+/// Blocks all signals of this thread until it is dropped: a handler must not run in the child, on shared memory.
 struct BlockedSignals(libc::sigset_t);
 
 impl BlockedSignals {
@@ -355,8 +355,8 @@ impl Drop for BlockedSignals {
     }
 }
 
-/// A stack for a child, taken from a small store and returned to it. It is not filled with zeros: a child uses few of its
-/// pages, and touching all of them takes as long as a tenth of its start.
+/// The stack of a child, taken from a pool and returned to it. It is not zeroed: a child uses few of its pages, and writing
+/// to all of them takes a tenth of the time of a start.
 #[derive(Debug)]
 struct Stack(Box<[MaybeUninit<u128>]>);
 
@@ -374,7 +374,7 @@ impl Stack {
 impl Drop for Stack {
     fn drop(&mut self) {
         let mut free = FREE_STACKS.lock().unwrap_or_else(PoisonError::into_inner);
-        if free.len() < STACKS_KEPT && !self.0.is_empty() {
+        if free.len() < MAX_FREE_STACKS && !self.0.is_empty() {
             free.push(Stack(std::mem::take(&mut self.0)));
         }
     }

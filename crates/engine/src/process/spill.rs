@@ -1,4 +1,5 @@
-//! Output that did not fit in memory while its primary reader was away: an unnamed file, bounded, punched as it is read.
+//! Output on disk, for a primary reader that is slower than the process: an unnamed file of limited size. Holes are punched
+//! where it was read.
 
 use std::collections::VecDeque;
 use std::io;
@@ -14,11 +15,11 @@ use super::log::Cursor;
 use super::spec::Stream;
 use super::text::{cut_at_character, incomplete_tail};
 
-/// Runs that one log may have on disk. They are kept in memory, and looked through: a program that changes streams with
-/// every byte is slowed by its pipe sooner than one that writes much to one of them.
+/// Maximal number of segments of one log. They are kept and searched in memory. A program that alternates between its
+/// streams reaches this limit before the quota, and its pipe then slows it down.
 const MAX_SEGMENTS: usize = 4096;
 
-/// One run of bytes of one stream, at `position` in the file.
+/// Consecutive bytes of one stream, at `position` in the file.
 #[derive(Debug, Clone, Copy)]
 struct Segment {
     start: u64,
@@ -27,7 +28,7 @@ struct Segment {
     position: u64,
 }
 
-/// What is on disk. Cheap to clone: segments of a log are few, since neighbours are joined and their number is bounded.
+/// The output on disk. Cheap to clone: adjacent segments are merged, and their number is limited.
 #[derive(Debug, Clone)]
 pub(super) struct Spill {
     file: Arc<OwnedFd>,
@@ -36,9 +37,9 @@ pub(super) struct Spill {
     bytes: u64,
 }
 
-/// A piece of the log on disk, ready to be loaded.
+/// A part of the log on disk that can be loaded.
 #[derive(Debug)]
-pub(super) struct Spilled {
+pub(super) struct SpilledChunk {
     file: Arc<OwnedFd>,
     segment: Segment,
     offset: u64,
@@ -46,35 +47,35 @@ pub(super) struct Spilled {
 }
 
 impl Spill {
-    /// An unnamed file in `dir`; it is gone with the process that holds it, whatever happens.
+    /// Creates an unnamed file in `dir`, which the kernel removes when this process ends.
     pub(super) fn create(dir: &Path) -> io::Result<Spill> {
         let flags = OFlags::RDWR | OFlags::CLOEXEC | OFlags::TMPFILE;
         let mode = Mode::RUSR | Mode::WUSR;
         let file = match rustix::fs::open(dir, flags, mode) {
             Ok(file) => file,
-            // Not every file system can make unnamed files; memory-backed ones at hand usually can.
+            // Not every file system supports unnamed files; tmpfs does.
             Err(Errno::OPNOTSUPP | Errno::ISDIR) => rustix::fs::open("/dev/shm", flags, mode)?,
             Err(error) => return Err(error.into()),
         };
         Ok(Spill { file: Arc::new(file), segments: VecDeque::new(), next_position: 0, bytes: 0 })
     }
 
-    /// Bytes on disk now.
+    /// The number of bytes on disk.
     pub(super) fn bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// Whether `more` bytes may be added within `quota`.
+    /// Whether `more` bytes fit into `quota`.
     pub(super) fn has_capacity(&self, more: usize, quota: u64) -> bool {
         self.bytes + more as u64 <= quota && self.segments.len() < MAX_SEGMENTS
     }
 
-    /// The oldest position on disk.
+    /// The position of the oldest byte on disk.
     pub(super) fn first(&self) -> Option<u64> {
         self.segments.front().map(|segment| segment.start)
     }
 
-    /// Adds the chunk that follows everything spilled so far. Blocks on the disk.
+    /// Appends a chunk. Blocks on the disk.
     pub(super) fn append(&mut self, start: u64, stream: Stream, bytes: &Bytes) -> io::Result<()> {
         let mut written = 0;
         while written < bytes.len() {
@@ -96,15 +97,15 @@ impl Spill {
         Ok(())
     }
 
-    /// What is on disk at `from`, at most `max` bytes of it.
-    pub(super) fn find(&self, from: u64, max: usize) -> Option<Spilled> {
+    /// The bytes on disk from `from` on, at most `max`.
+    pub(super) fn find(&self, from: u64, max: usize) -> Option<SpilledChunk> {
         let segment = self.segments.iter().find(|segment| from < segment.start + segment.len)?;
         let offset = from.checked_sub(segment.start)?;
         let len = usize::try_from(segment.len - offset).unwrap_or(usize::MAX).min(max);
-        Some(Spilled { file: self.file.clone(), segment: *segment, offset, len })
+        Some(SpilledChunk { file: self.file.clone(), segment: *segment, offset, len })
     }
 
-    /// Gives back the disk space of everything before `cursor`.
+    /// Frees the disk space of the bytes before `cursor`.
     pub(super) fn drop_before(&mut self, cursor: u64) {
         let mut punched: Option<(u64, u64)> = None;
         while let Some(front) = self.segments.front_mut() {
@@ -127,7 +128,7 @@ impl Spill {
         }
     }
 
-    /// A failure only keeps the space until the file is dropped, so it is not an error.
+    /// A failure is not an error: the space is then freed when the file is closed.
     fn punch(&self, from: u64, to: u64) {
         let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
         if let Err(error) = rustix::fs::fallocate(&self.file, flags, from, to - from) {
@@ -136,8 +137,8 @@ impl Spill {
     }
 }
 
-impl Spilled {
-    /// The position it starts at.
+impl SpilledChunk {
+    /// The position of its first byte.
     pub(super) fn start(&self) -> Cursor {
         Cursor(self.segment.start + self.offset)
     }

@@ -14,19 +14,19 @@ const FEW: i32 = 32;
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct StartTime {
     at: Instant,
-    last_number: Option<i32>,
+    last_pid: Option<i32>,
 }
 
 impl StartTime {
     /// The current time and the last pid.
     pub(crate) fn now() -> StartTime {
-        StartTime { at: Instant::now(), last_number: proc::last_number() }
+        StartTime { at: Instant::now(), last_pid: proc::last_pid() }
     }
 
     /// All pids that a newer process can have; `None` if too much time has passed or there are too many.
     pub(super) fn numbers_since(&self) -> Option<RangeInclusive<i32>> {
-        let before = self.last_number?;
-        let last = proc::last_number()?;
+        let before = self.last_pid?;
+        let last = proc::last_pid()?;
         // Read after the pids, so that the time in between counts.
         let is_soon = self.at.elapsed() < SOON;
         let are_few = last >= before && last - before <= FEW;
@@ -35,7 +35,7 @@ impl StartTime {
 
     /// Whether a process with this pid can be newer than this point in time.
     pub(super) fn may_precede(&self, pid: i32) -> bool {
-        self.last_number.is_none_or(|before| pid > before)
+        self.last_pid.is_none_or(|before| pid > before)
     }
 }
 

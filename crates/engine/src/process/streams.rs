@@ -1,4 +1,4 @@
-//! The daemon's ends of a process's pipes or terminal: reading without blocking, writing what fits.
+//! The daemon's ends of a process's pipes or terminal, for reads and writes that do not block.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
@@ -16,17 +16,17 @@ use super::spec::{Stream, TerminalSize};
 use super::sys;
 use super::text::incomplete_tail;
 
-/// The first read of a stream; interactive output is small.
+/// Size of the first read of a stream; interactive output is small.
 const SMALLEST_READ: usize = 8 * 1024;
-/// The reads of a stream that has shown to be bulk.
+/// Size of the reads of a stream with much output.
 const LARGEST_READ: usize = 256 * 1024;
-/// What a pipe is grown to when it carries bulk, so that the process and the daemon take turns less often.
+/// Size of a pipe with much output, which reduces context switches.
 const BULK_PIPE: usize = 1024 * 1024;
 
-/// Reads of a terminal that are tried when its leader has exited: 4 KiB each, which is what the kernel gives at once.
+/// Maximal number of reads from a terminal after its leader has exited. The kernel returns 4 KiB at most per read.
 const READS_AT_EXIT: usize = 256;
 
-/// One stream of output, read in pieces that end where a character ends.
+/// One stream of output, read in chunks that end at character boundaries.
 #[derive(Debug)]
 pub(super) struct Output {
     fd: AsyncFd<OwnedFd>,
@@ -34,7 +34,7 @@ pub(super) struct Output {
     read_size: usize,
     is_grown: bool,
     read_bytes: u64,
-    /// The beginning of a character whose rest has not come yet.
+    /// The beginning of a character whose remaining bytes have not arrived.
     held: Vec<u8>,
 }
 
@@ -45,7 +45,7 @@ impl Output {
         Ok(Output { fd, stream, read_size: SMALLEST_READ, is_grown: false, read_bytes: 0, held: Vec::new() })
     }
 
-    /// Waits for the next piece; nothing at the end. Safe to drop while it waits.
+    /// Waits for the next chunk; `None` at the end. Cancel-safe.
     pub(super) async fn next(&mut self) -> Option<Bytes> {
         loop {
             let mut guard = match self.fd.readable().await {
@@ -65,14 +65,14 @@ impl Output {
                     }
                 }
                 Ok(Err(error)) if error.raw_os_error() == Some(Errno::INTR.raw_os_error()) => {}
-                // A terminal whose last user has gone answers with an error instead of an end.
+                // A terminal that no process has open returns an error instead of an end.
                 Ok(Err(_ended)) => return None,
             }
         }
     }
 
-    /// Reads what a terminal still holds when its leader has exited. The kernel moves output through a terminal in the
-    /// background, so the number of waiting bytes does not include all of it; a read that finds nothing proves it.
+    /// Reads the remaining output of a terminal after its leader has exited. The kernel processes terminal output in the
+    /// background, so `FIONREAD` does not count all of it; only an empty read shows that there is none.
     pub(super) fn read_terminal_backlog(&mut self) -> Vec<Bytes> {
         let mut backlog = Vec::new();
         for _ in 0..READS_AT_EXIT {
@@ -87,7 +87,7 @@ impl Output {
         backlog
     }
 
-    /// Takes `count` new bytes at the end of `buffer`; nothing if they complete no character.
+    /// Accepts `count` new bytes at the end of `buffer`; `None` if they complete no character.
     fn accept(&mut self, mut buffer: Vec<u8>, count: usize) -> Option<Bytes> {
         self.adapt(count);
         self.read_bytes += count as u64;
@@ -98,22 +98,22 @@ impl Output {
         (!buffer.is_empty()).then(|| exact(buffer))
     }
 
-    /// Bytes that were read so far.
+    /// The number of bytes read so far.
     pub(super) fn read_bytes(&self) -> u64 {
         self.read_bytes
     }
 
-    /// Bytes that are in the pipe now.
+    /// The number of bytes in the pipe.
     pub(super) fn waiting_bytes(&self) -> u64 {
         rustix::io::ioctl_fionread(self.fd.get_ref()).unwrap_or(0)
     }
 
-    /// What was held back in hope of the rest of a character.
+    /// The bytes of an incomplete character.
     pub(super) fn rest(&mut self) -> Bytes {
         Bytes::from(std::mem::take(&mut self.held))
     }
 
-    /// What the kernel calls this pipe or terminal, as seen from the other end's descriptors.
+    /// The name of this pipe or terminal, as the links in `/proc/PID/fd` of the other end show it.
     pub(super) fn name(&self) -> Option<String> {
         let fd = self.fd.get_ref();
         if self.stream == Stream::Terminal {
@@ -124,7 +124,7 @@ impl Output {
         link.into_os_string().into_string().ok()
     }
 
-    /// Tells the terminal its size; the kernel tells the programs. A side of 0 stays as it is.
+    /// Sets the size of the terminal; the kernel signals the programs. A value of 0 changes nothing.
     pub(super) fn resize(&self, size: TerminalSize) -> io::Result<()> {
         let mut now = rustix::termios::tcgetwinsize(self.fd.get_ref())?;
         if size.cols > 0 {
@@ -144,25 +144,26 @@ impl Output {
         }
         if self.read_size == LARGEST_READ && !self.is_grown && self.stream != Stream::Terminal {
             self.is_grown = true;
-            // Refused when the user's share of pipe memory is used up; then the pipe stays as it is.
+            // Fails if the user's limit of pipe memory is reached; the pipe then keeps its size.
             let _grown = rustix::pipe::fcntl_setpipe_size(self.fd.get_ref(), BULK_PIPE);
         }
     }
 }
 
-/// An empty buffer for `size` bytes behind those held back before.
+/// A buffer that starts with the bytes held back before and has capacity for `size` more.
 fn buffer_after(held: &[u8], size: usize) -> Vec<u8> {
     let mut buffer = Vec::with_capacity(held.len() + size);
     buffer.extend_from_slice(held);
     buffer
 }
 
-/// Gives back the memory that a short read did not need.
+/// Frees the memory that a short read did not need.
 fn exact(buffer: Vec<u8>) -> Bytes {
     if buffer.len() * 2 < buffer.capacity() { Bytes::copy_from_slice(&buffer) } else { Bytes::from(buffer) }
 }
 
-/// The writing end of a process's standard input. Watched only once it has been full: most never are.
+/// The writing end of a process's standard input. It is registered with the runtime when it is full for the first time:
+/// most never are.
 #[derive(Debug)]
 pub(super) struct Input {
     fd: OwnedFd,
@@ -175,7 +176,7 @@ impl Input {
         Ok(Input { fd, watched: OnceLock::new() })
     }
 
-    /// Writes what fits without waiting: the number of bytes, or nothing when there is no room now.
+    /// Writes without waiting. Returns the number of bytes, or `None` if the pipe is full.
     pub(super) fn try_write(&self, bytes: &[u8]) -> io::Result<Option<usize>> {
         match rustix::io::write(&self.fd, bytes) {
             Ok(count) => Ok(Some(count)),
@@ -184,7 +185,7 @@ impl Input {
         }
     }
 
-    /// Waits for room and writes what fits. Safe to drop while it waits.
+    /// Waits until the pipe has space, and writes a part of `bytes`. Cancel-safe.
     pub(super) async fn write(&self, bytes: &[u8]) -> io::Result<usize> {
         if let Some(count) = self.try_write(bytes)? {
             return Ok(count);
@@ -207,7 +208,7 @@ impl Input {
     }
 }
 
-/// The child's three descriptors and the daemon's ends of them.
+/// The three descriptors of the child, and the daemon's ends of them.
 #[derive(Debug)]
 pub(super) struct Wiring {
     pub(super) child: [OwnedFd; 3],

@@ -17,7 +17,7 @@ use tokio_util::sync::CancellationToken;
 use super::drain::Drain;
 use super::flow::Flow;
 use super::launch::{Launcher, RunningChild};
-use super::limits::Counted;
+use super::limits::LimitEvents;
 use super::log::OutputLog;
 use super::spec::{ExitCause, ExitStatus, ProcessSpec, ProcessSummary, Stdin, Stream, TerminalSize};
 use super::stdin::{InputRequest, StdinQueue};
@@ -102,7 +102,7 @@ pub(super) struct Supervisor {
     denial_detector: Option<DenialDetector>,
 }
 
-/// Starts the child and supervises it. Returns when its tree is gone, or when the session stopped and the remaining
+/// Starts the child and supervises it. Returns when its tree has ended, or when the session stopped and the remaining
 /// members cannot be killed.
 pub(super) async fn supervise(assignment: Assignment) {
     let Assignment {
@@ -294,8 +294,8 @@ impl Supervisor {
         }
     }
 
-    /// Appends the exit to the log once all that was in the pipes when the leader exited has been read. Reading goes
-    /// on at the pace of the primary reader, so this may be long after the exit.
+    /// Appends the exit to the log after the output that was in the pipes when the leader exited. Output is read at the
+    /// speed of the primary reader, so this may be long after the exit.
     fn log_exit_if_drained(&mut self) {
         let Some((status, _)) = self.exit.filter(|_| !self.is_exit_logged) else { return };
         if !self.drain.as_ref().is_some_and(|drain| drain.owes_nothing(&self.live.outputs)) {
@@ -306,7 +306,7 @@ impl Supervisor {
         self.log.append_exit(status, self.denial(status).is_some());
     }
 
-    /// Records the beginnings of characters that were held back.
+    /// Records incomplete characters that were held back.
     fn record_rests(&mut self) {
         for index in 0..self.live.outputs.len() {
             let (stream, rest) = (self.live.outputs[index].stream, self.live.outputs[index].rest());
@@ -400,10 +400,10 @@ impl Supervisor {
     }
 
     /// The counters that the kernel keeps for its limits.
-    fn counted(&self) -> Counted {
-        let Some(held) = &self.live.held else { return Counted::default() };
+    fn counted(&self) -> LimitEvents {
+        let Some(held) = &self.live.held else { return LimitEvents::default() };
         let cgroup = self.live.tree.cgroup.as_ref();
-        held.counted() + cgroup.map_or_else(Counted::default, |lease| lease.counted())
+        held.counted() + cgroup.map_or_else(LimitEvents::default, |lease| lease.counted())
     }
 
     /// Supervises background jobs after the end: their output is read and discarded, since closing the pipe would kill them.

@@ -1,7 +1,7 @@
-//! The few system calls a child makes between clone and exec, without libc; and signals of any number.
+//! System calls of a child between clone and exec, without libc; and signals by number.
 //!
-//! The child shares the parent's memory, thread-local storage included, while the parent goes on running. Anything
-//! that touches `errno`, a lock or the allocator would race with it, so these are bare instructions.
+//! The child shares the memory of the running parent, including thread-local storage. Access to `errno`, a lock or the
+//! allocator would be a race, so these are bare instructions.
 #![expect(unsafe_code, reason = "a child between clone and exec may use nothing but bare system calls")]
 
 use core::arch::asm;
@@ -13,10 +13,10 @@ use tokio::io::unix::AsyncFd;
 
 use super::signal::Signal;
 
-/// Sends a signal through a handle; whether there was somebody to receive it. (Typed interfaces know no real-time
-/// signals.)
+/// Sends a signal through a pidfd; returns whether the process received it. (The typed interface of rustix has no
+/// real-time signals.)
 pub(super) fn send(handle: BorrowedFd<'_>, signal: Signal) -> bool {
-    // SAFETY: passes two numbers and a null pointer, which the kernel allows.
+    // SAFETY: passes two numbers and a null pointer, which the kernel accepts.
     unsafe {
         call(
             libc::SYS_pidfd_send_signal as usize,
@@ -25,27 +25,27 @@ pub(super) fn send(handle: BorrowedFd<'_>, signal: Signal) -> bool {
     }
 }
 
-/// Sends a signal to a process group; whether there was somebody to receive it.
+/// Sends a signal to a process group; returns whether a process received it.
 pub(super) fn send_to_group(leader: i32, signal: Signal) -> bool {
     // SAFETY: passes two numbers.
     unsafe { call(libc::SYS_kill as usize, [-leader as usize, signal.number() as usize, 0, 0, 0]) == 0 }
 }
 
-/// Puts a descriptor under the runtime's watch.
+/// Registers a descriptor with the runtime.
 pub(super) fn watch<T: AsRawFd>(owner: T, interest: Interest) -> io::Result<AsyncFd<T>> {
-    // SAFETY: everything that is watched here owns its descriptor and keeps it open, unchanged, until it is dropped.
+    // SAFETY: the registered values own their descriptors and keep them open and unchanged until they are dropped.
     unsafe { AsyncFd::register_with_interest(owner, interest) }.map_err(|error| error.into_parts().1)
 }
 
 /// One system call; a negative result is an error number.
 ///
 /// # Safety
-/// As for the call itself: pointers must be valid for what the kernel does with them.
+/// As for the call itself: pointers must be valid for the kernel's accesses.
 #[cfg(target_arch = "x86_64")]
 #[inline(always)]
 pub(crate) unsafe fn call(number: usize, args: [usize; 5]) -> isize {
     let result: isize;
-    // SAFETY: the caller vouches for the arguments; the clobbers are those of the `syscall` instruction.
+    // SAFETY: the caller guarantees the arguments; the clobbers are those of the `syscall` instruction.
     unsafe {
         asm!("syscall",
             inlateout("rax") number => result,
@@ -58,12 +58,12 @@ pub(crate) unsafe fn call(number: usize, args: [usize; 5]) -> isize {
 /// One system call; a negative result is an error number.
 ///
 /// # Safety
-/// As for the call itself: pointers must be valid for what the kernel does with them.
+/// As for the call itself: pointers must be valid for the kernel's accesses.
 #[cfg(target_arch = "aarch64")]
 #[inline(always)]
 pub(crate) unsafe fn call(number: usize, args: [usize; 5]) -> isize {
     let result: isize;
-    // SAFETY: the caller vouches for the arguments.
+    // SAFETY: the caller guarantees the arguments.
     unsafe {
         asm!("svc #0", in("x8") number,
             inlateout("x0") args[0] => result,
@@ -72,7 +72,7 @@ pub(crate) unsafe fn call(number: usize, args: [usize; 5]) -> isize {
     result
 }
 
-/// Arguments of `clone3`, as the kernel lays them out (its second version, which knows cgroups).
+/// Arguments of `clone3`, in the kernel's layout (version 2, with cgroups).
 #[repr(C, align(8))]
 #[derive(Debug, Default)]
 pub(crate) struct CloneArgs {
@@ -89,15 +89,15 @@ pub(crate) struct CloneArgs {
     pub(crate) cgroup: u64,
 }
 
-/// `clone3`; the child starts in `entry` on the stack that `args` names and must never return from it.
+/// `clone3`; the child starts in `entry` on the stack in `args` and must not return from it.
 ///
 /// # Safety
-/// The stack and everything behind `argument` must stay valid until the child has executed or ended.
+/// The stack and everything that `argument` refers to must stay valid until the child has executed or ended.
 #[cfg(target_arch = "x86_64")]
 #[inline(never)]
 pub(crate) unsafe fn clone3(args: &CloneArgs, entry: extern "C" fn(usize) -> !, argument: usize) -> isize {
     let result: isize;
-    // SAFETY: the parent only sees a system call. The child has the same registers and a fresh, aligned stack.
+    // SAFETY: for the parent this is a system call. The child has the same registers and a new, aligned stack.
     unsafe {
         asm!("syscall", "test rax, rax", "jnz 2f", "xor ebp, ebp", "mov rdi, r12", "call r13", "ud2", "2:",
             inlateout("rax") libc::SYS_clone3 as usize => result,
@@ -108,15 +108,15 @@ pub(crate) unsafe fn clone3(args: &CloneArgs, entry: extern "C" fn(usize) -> !, 
     result
 }
 
-/// `clone3`; the child starts in `entry` on the stack that `args` names and must never return from it.
+/// `clone3`; the child starts in `entry` on the stack in `args` and must not return from it.
 ///
 /// # Safety
-/// The stack and everything behind `argument` must stay valid until the child has executed or ended.
+/// The stack and everything that `argument` refers to must stay valid until the child has executed or ended.
 #[cfg(target_arch = "aarch64")]
 #[inline(never)]
 pub(crate) unsafe fn clone3(args: &CloneArgs, entry: extern "C" fn(usize) -> !, argument: usize) -> isize {
     let result: isize;
-    // SAFETY: the parent only sees a system call. The child has the same registers and a fresh, aligned stack.
+    // SAFETY: for the parent this is a system call. The child has the same registers and a new, aligned stack.
     unsafe {
         asm!("svc #0", "cbnz x0, 2f", "mov x29, xzr", "mov x0, x20", "blr x21", "brk #1", "2:",
             in("x8") libc::SYS_clone3 as usize,

@@ -77,8 +77,12 @@ impl Tree {
         Tree { scope: MemberScope::Cgroup, ..self.clone() }
     }
 
-    fn number(&self) -> proc::Number {
-        if self.is_reaped.load(Ordering::Relaxed) { proc::Number::Free } else { proc::Number::Kept }
+    fn leader_pid(&self) -> proc::LeaderPid {
+        if self.is_reaped.load(Ordering::Relaxed) {
+            proc::LeaderPid::Released
+        } else {
+            proc::LeaderPid::Valid
+        }
     }
 
     /// The pids of all living members. Reads many files, so it must not run on the event loop.
@@ -86,7 +90,7 @@ impl Tree {
         if let (Some(lease), MemberScope::Cgroup) = (&self.cgroup, self.scope) {
             return lease.members();
         }
-        let mut pids = proc::tree(self.leader(), self.number(), &self.mark);
+        let mut pids = proc::tree(self.leader(), self.leader_pid(), &self.mark);
         if let Some(lease) = &self.cgroup {
             pids.extend(lease.members());
             pids.sort_unstable();
@@ -124,7 +128,7 @@ impl Tree {
     /// Sends a signal once to the process group of the leader, through pidfds if the leader was reaped already, so that no
     /// other process that reuses its pid is hit.
     pub(super) fn tell(&self, signal: Signal) -> bool {
-        if self.number() == proc::Number::Kept {
+        if self.leader_pid() == proc::LeaderPid::Valid {
             return sys::send_to_group(self.leader(), signal);
         }
         let in_group = |pid: &i32| proc::ancestry(*pid).is_some_and(|found| found.group == self.leader());

@@ -1,6 +1,6 @@
-//! A place with a workspace, things outside of it, and processes to attack; and the attacks.
+//! A directory with a workspace, files outside it and processes to attack; and the attacks.
 #![allow(dead_code, unreachable_pub, reason = "each test file uses a part of it")]
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop where it is")]
+#![allow(clippy::unwrap_used, reason = "a failed test panics")]
 
 use std::fs;
 use std::io::Read;
@@ -18,7 +18,7 @@ use engine::sandbox::{Confinement, Profile, ProtectedPaths};
 use crate::support;
 
 /// What nobody inside may read.
-pub const SECRET: &str = "the-secret-of-the-state-folder";
+pub const SECRET: &str = "the-secret-of-the-state-directory";
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Must {
@@ -39,7 +39,7 @@ pub struct Case {
 
 /// Directories, sockets and a process of the test, outside of any confinement.
 pub struct Place {
-    folder: tempfile::TempDir,
+    directory: tempfile::TempDir,
     victim: Child,
     tcp: TcpListener,
     udp: UdpSocket,
@@ -51,9 +51,9 @@ pub struct Place {
 
 impl Place {
     pub fn new() -> Place {
-        let folder = tempfile::tempdir().unwrap();
-        let at = |name: &str| folder.path().join(name);
-        for name in ["work/.git/hooks", "work/src", "temp", "outside/folder", "state", "home"] {
+        let directory = tempfile::tempdir().unwrap();
+        let at = |name: &str| directory.path().join(name);
+        for name in ["work/.git/hooks", "work/src", "temp", "outside/directory", "state", "home"] {
             fs::create_dir_all(at(name)).unwrap();
         }
         fs::write(at("outside/file"), "as it was").unwrap();
@@ -64,7 +64,7 @@ impl Place {
         fs::write(at("token"), SECRET).unwrap();
         fs::write(at("work/config.toml"), "as it was").unwrap();
         symlink(at("outside/file"), at("work/link")).unwrap();
-        symlink(at("outside"), at("work/folder-link")).unwrap();
+        symlink(at("outside"), at("work/directory-link")).unwrap();
         let victim = Command::new("sleep")
             .arg("1000")
             .env("VICTIM", SECRET)
@@ -72,14 +72,15 @@ impl Place {
             .stdout(Stdio::null())
             .spawn()
             .unwrap();
-        let address = SocketAddr::from_abstract_name(folder.path().as_os_str().as_encoded_bytes()).unwrap();
+        let address =
+            SocketAddr::from_abstract_name(directory.path().as_os_str().as_encoded_bytes()).unwrap();
         let mut place = Place {
             _abstract: UnixListener::bind_addr(&address).unwrap(),
             _path: UnixListener::bind(at("outside/socket")).unwrap(),
             _datagrams: UnixDatagram::bind(at("outside/datagrams")).unwrap(),
             tcp: TcpListener::bind("127.0.0.1:0").unwrap(),
             udp: UdpSocket::bind("127.0.0.1:0").unwrap(),
-            folder,
+            directory,
             victim,
             before: String::new(),
         };
@@ -88,7 +89,7 @@ impl Place {
     }
 
     pub fn path(&self, name: &str) -> PathBuf {
-        self.folder.path().join(name)
+        self.directory.path().join(name)
     }
 
     pub fn tcp_port(&self) -> u16 {
@@ -131,7 +132,7 @@ impl Place {
                 ("DAEMON_PID", std::process::id().to_string().into()),
                 ("TCP", port(self.tcp_port())),
                 ("UDP", port(self.udp.local_addr().unwrap().port())),
-                ("ABSTRACT", text(self.folder.path().to_owned())),
+                ("ABSTRACT", text(self.directory.path().to_owned())),
             ]
             .map(|(name, value)| (name.into(), value)),
         );
@@ -195,7 +196,7 @@ pub const ESCAPES: &[Case] = &[
     fails("make a file outside", "echo x > $OUT/new"),
     fails("write to /tmp", "echo x > /tmp/sandbox-test-$$ && rm /tmp/sandbox-test-$$"),
     fails("write through a link", "echo x >> link"),
-    fails("write through a linked folder", "echo x > folder-link/new"),
+    fails("write through a linked directory", "echo x > directory-link/new"),
     fails("make a link and write through it", "ln -sf $OUT/file $TMPDIR/l && echo x >> $TMPDIR/l"),
     fails("hard link from outside", "ln $OUT/file hard-$$ || ln $OUT/file $TMPDIR/hard"),
     fails("write through /proc/self/fd", "exec 7< $OUT/file && echo x >> /proc/self/fd/7"),
@@ -208,7 +209,7 @@ pub const ESCAPES: &[Case] = &[
     fails("truncate", "/usr/bin/python3 -c 'import os; os.truncate(os.environ[\"OUT\"]+\"/file\", 0)'"),
     fails("open and truncate", ": > $OUT/file"),
     fails("make a directory", "mkdir $OUT/new"),
-    fails("remove a directory", "rmdir $OUT/folder"),
+    fails("remove a directory", "rmdir $OUT/directory"),
     fails("unlink", "rm -f $OUT/file"),
     fails("make a symbolic link", "ln -s x $OUT/new"),
     fails("make a FIFO", "mkfifo $OUT/new"),

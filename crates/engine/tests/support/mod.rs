@@ -1,6 +1,6 @@
-//! What the process tests share: an engine, specs, and readers that gather everything.
+//! Shared by the process tests: an engine, specs, and readers that collect all output.
 #![allow(dead_code, unreachable_pub, reason = "each test file uses a part of it")]
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop where it is")]
+#![allow(clippy::unwrap_used, reason = "a failed test panics")]
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;

@@ -1,5 +1,5 @@
 //! A hub and an executor that registered there, for the tests that reach it as harnesses do.
-#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on says so and ends")]
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a failed test panics")]
 #![allow(dead_code, reason = "not every test needs everything")]
 
 pub(crate) mod raw;

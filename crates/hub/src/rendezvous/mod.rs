@@ -1,4 +1,4 @@
-//! The executor registry and its rendezvous: executors dial in, harnesses reach them.
+//! The executor registry and its rendezvous: executors connect to it, and harnesses connect to executors through it.
 //!
 //! The path of a request names the executor; frames are routed by `stream_id`, and their payload is not read. Each executor
 //! has a router task (`router`), which owns its connections and streams.

@@ -193,14 +193,14 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn tokens_are_kept_found_and_forgotten_with_what_belongs_to_them() {
+    async fn a_removed_token_loses_its_executors() {
         let directory = tempfile::tempdir().unwrap();
         let (one, other) =
             (Sqlite::open(directory.path()).await.unwrap(), Sqlite::open(directory.path()).await.unwrap());
         let before = one.revision().await.unwrap();
         other.add_token(new("a", "secret a")).await.unwrap();
         other.add_token(new("b", "secret b")).await.unwrap();
-        assert_ne!(one.revision().await.unwrap(), before, "a change by somebody else is seen");
+        assert_ne!(one.revision().await.unwrap(), before, "a change by another connection is detected");
         assert!(matches!(one.add_token(new("a", "else")).await, Err(StoreError::NameTaken(_))));
         let a = one.token_of(TokenDigest::of("secret a")).await.unwrap().unwrap();
         let b = one.token_of(TokenDigest::of("secret b")).await.unwrap().unwrap();
@@ -209,7 +209,11 @@ mod tests {
 
         let claim = |token| ExecutorClaim { token, limit: 1, now: 1 };
         assert_eq!(one.claim_executor("e", claim(a.id)).await.unwrap(), Some(a.id));
-        assert_eq!(one.claim_executor("f", claim(a.id)).await.unwrap(), None, "it has as many as it may");
+        assert_eq!(
+            one.claim_executor("f", claim(a.id)).await.unwrap(),
+            None,
+            "the token has reached its limit"
+        );
         assert_eq!(
             other.claim_executor("e", claim(b.id)).await.unwrap(),
             Some(a.id),
@@ -220,13 +224,17 @@ mod tests {
 
         assert!(other.remove_token("a").await.unwrap() && !other.remove_token("a").await.unwrap());
         assert!(!one.has_token(a.id).await.unwrap() && one.has_token(b.id).await.unwrap());
-        assert_eq!(one.claim_executor("e", claim(b.id)).await.unwrap(), Some(b.id), "nobody's any more");
+        assert_eq!(
+            one.claim_executor("e", claim(b.id)).await.unwrap(),
+            Some(b.id),
+            "the executor has no owner"
+        );
         one.add_token(new("a", "again")).await.unwrap();
         assert_ne!(one.token_of(TokenDigest::of("again")).await.unwrap().unwrap().id, a.id);
     }
 
     #[tokio::test]
-    async fn nobody_else_may_read_the_store() {
+    async fn other_users_cannot_read_the_store() {
         let directory = tempfile::tempdir().unwrap();
         let inside = directory.path().join("made");
         let store = Sqlite::open(&inside).await.unwrap();

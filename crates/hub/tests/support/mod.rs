@@ -1,5 +1,5 @@
 //! A hub on its own thread, and peers that exchange relay frames with it.
-#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on says so and ends")]
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a failed test panics")]
 #![allow(dead_code, reason = "not every test needs everything")]
 
 use std::net::{SocketAddr, TcpStream};

@@ -68,7 +68,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_url_says_where_and_how() {
+    fn a_url_is_parsed_into_host_port_and_scheme() {
         let found = Endpoint::parse("wss://[::1]:8443/a/b?ticket=1", ("ws", "wss")).unwrap();
         assert_eq!((found.is_encrypted, found.host.as_str(), found.port), (true, "::1", 8443));
         assert_eq!((found.authority.as_str(), found.path.as_str()), ("[::1]:8443", "/a/b?ticket=1"));
@@ -77,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_address_is_refused_without_its_secrets() {
+    fn an_invalid_url_is_rejected_without_showing_its_query() {
         for url in
             ["ftp://host/x", "http:///x", "host:80", "http://user:word@host/", "ws://host?token=secret"]
         {

@@ -236,7 +236,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_place_is_read_from_where_it_was_said() {
+    fn a_redirect_is_resolved_against_the_request() {
         let from = Endpoint::parse("https://h:1/a/b?page=1", ("http", "https")).unwrap();
         for (location, next) in [
             ("http://other/x?y", "http://other/x?y"),

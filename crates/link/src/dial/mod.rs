@@ -19,7 +19,7 @@ pub use websocket::{Socket, websocket};
 #[derive(Debug, thiserror::Error)]
 pub enum DialError {
     /// The URL is invalid.
-    #[error("`{url}` is no address: {problem}")]
+    #[error("invalid URL `{url}`: {problem}")]
     Url {
         /// The URL without its query, which may contain a secret.
         url: String,
@@ -38,7 +38,7 @@ pub enum DialError {
         source: io::Error,
     },
     /// The TLS handshake failed, or the certificate is not trusted.
-    #[error("could not encrypt the connection to {address}: {source}")]
+    #[error("the TLS handshake with {address} failed: {source}")]
     Tls {
         /// The host and port.
         address: String,
@@ -46,18 +46,18 @@ pub enum DialError {
         source: io::Error,
     },
     /// The server rejected the WebSocket handshake.
-    #[error("the server answers {status} {said}")]
+    #[error("the server rejected the connection: {status} {body}")]
     Refused {
         /// The status of its response.
         status: StatusCode,
         /// The beginning of the response's body.
-        said: String,
+        body: String,
     },
     /// The response is invalid, or there was none.
     #[error("{0}")]
     Broken(String),
     /// The deadline passed.
-    #[error("no answer within {0:?}")]
+    #[error("no response within {0:?}")]
     Late(std::time::Duration),
 }
 

@@ -29,7 +29,7 @@ pub(super) async fn wrap(stream: TcpStream, host: &str, tls: &Tls) -> io::Result
         let inner = error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>());
         match inner {
             Some(rustls::Error::InvalidMessage(_)) => {
-                io::Error::new(io::ErrorKind::Unsupported, "what answers there does not speak TLS")
+                io::Error::new(io::ErrorKind::Unsupported, "the server does not use TLS")
             }
             _ => error,
         }

@@ -15,18 +15,18 @@ use crate::websocket::{Closer, Role, Settings};
 use crate::{Limits, Link};
 
 /// The limit on the head of a response.
-const MOST_HEAD: usize = 64 * 1024;
+const MAX_HEAD_BYTES: usize = 64 * 1024;
 /// The limit on headers of a response.
-const MOST_HEADERS: usize = 128;
+const MAX_HEADERS: usize = 128;
 /// The bytes of an error body that are shown.
-const MOST_SAID: usize = 200;
+const MAX_BODY_BYTES: usize = 200;
 /// The time to wait for the rest of an error body.
-const SAID_WITHIN: Duration = Duration::from_secs(2);
+const BODY_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// An open WebSocket before its first message.
 pub struct Socket {
     stream: Box<dyn Duplex>,
-    /// Bytes of the server that arrived behind its response.
+    /// Bytes of the server after its response.
     read_already: Bytes,
 }
 
@@ -68,8 +68,8 @@ pub async fn websocket(url: &str, headers: &HeaderMap, tls: &Tls) -> Result<Sock
                 "the server closed the connection during the handshake".to_owned(),
             ));
         }
-        if read.len() > MOST_HEAD {
-            return Err(DialError::Broken("the server's answer to the handshake is too long".to_owned()));
+        if read.len() > MAX_HEAD_BYTES {
+            return Err(DialError::Broken("the server's response to the handshake is too long".to_owned()));
         }
     }
 }
@@ -98,15 +98,15 @@ struct Head {
 
 /// The head of a response and its length, once it is complete.
 fn parse(read: &[u8]) -> Result<Option<(usize, Head)>, DialError> {
-    let mut headers = [httparse::EMPTY_HEADER; MOST_HEADERS];
+    let mut headers = [httparse::EMPTY_HEADER; MAX_HEADERS];
     let mut answer = httparse::Response::new(&mut headers);
-    let wrong =
+    let invalid =
         |why: &dyn std::fmt::Display| DialError::Broken(format!("the server does not speak HTTP: {why}"));
-    let length = match answer.parse(read).map_err(|error| wrong(&error))? {
+    let length = match answer.parse(read).map_err(|error| invalid(&error))? {
         httparse::Status::Partial => return Ok(None),
         httparse::Status::Complete(length) => length,
     };
-    let status = StatusCode::from_u16(answer.code.unwrap_or_default()).map_err(|error| wrong(&error))?;
+    let status = StatusCode::from_u16(answer.code.unwrap_or_default()).map_err(|error| invalid(&error))?;
     let accept =
         answer.headers.iter().find(|header| header.name.eq_ignore_ascii_case("sec-websocket-accept"));
     let accept = accept.and_then(|header| HeaderValue::from_bytes(header.value).ok());
@@ -120,15 +120,15 @@ async fn accept(
     mut rest: BytesMut,
 ) -> Result<Socket, DialError> {
     if head.status != StatusCode::SWITCHING_PROTOCOLS {
-        while rest.len() < MOST_SAID
-            && matches!(timeout(SAID_WITHIN, stream.read_buf(&mut rest)).await, Ok(Ok(1..)))
+        while rest.len() < MAX_BODY_BYTES
+            && matches!(timeout(BODY_TIMEOUT, stream.read_buf(&mut rest)).await, Ok(Ok(1..)))
         {}
-        let said = String::from_utf8_lossy(&rest).trim().chars().take(MOST_SAID).collect();
-        return Err(DialError::Refused { status: head.status, said });
+        let body = String::from_utf8_lossy(&rest).trim().chars().take(MAX_BODY_BYTES).collect();
+        return Err(DialError::Refused { status: head.status, body });
     }
     let expected = derive_accept_key(key.as_bytes());
     match head.accept.is_some_and(|accept| accept.as_bytes() == expected.as_bytes()) {
         true => Ok(Socket { stream, read_already: rest.freeze() }),
-        false => Err(DialError::Broken("the server's answer belongs to another handshake".to_owned())),
+        false => Err(DialError::Broken("the server's response belongs to another handshake".to_owned())),
     }
 }

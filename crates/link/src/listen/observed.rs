@@ -1,4 +1,4 @@
-//! A stream whose reads and writes an observer sees, for example to count bytes.
+//! A stream that reports its reads and writes to an observer, for example to count bytes.
 
 use std::io::{self, IoSlice};
 use std::pin::Pin;

@@ -41,8 +41,8 @@ enum OriginRule {
     None,
     /// The authority of the request's `Host`, or this one.
     SameAsHost(Option<String>),
-    /// A loopback name or one of these; `secure` only over https, because a page of this name that came without TLS could
-    /// have been written by anybody between.
+    /// A loopback name or one of these; `secure` only over https, because another machine on the path can
+    /// replace a page that is sent without TLS.
     Named { names: Vec<Host>, secure: Option<Host> },
 }
 

@@ -33,7 +33,7 @@ pub struct TlsFiles {
     pub key: PathBuf,
 }
 
-/// Why TLS cannot be served.
+/// Why TLS cannot be set up.
 #[derive(Debug, thiserror::Error)]
 pub enum TlsError {
     /// A file cannot be read or has no usable content.

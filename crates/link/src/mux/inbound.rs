@@ -42,8 +42,8 @@ pub(super) struct Inbound {
     inbox_bytes: usize,
     window_bytes: usize,
     message_bytes: usize,
-    inbox_most: usize,
-    plain_inbox_most: usize,
+    inbox_limit: usize,
+    plain_inbox_limit: usize,
 }
 
 /// A message with missing segments.
@@ -68,8 +68,8 @@ impl Inbound {
             inbox_bytes: 0,
             window_bytes: limits.window_bytes.saturating_mul(2),
             message_bytes: limits.message_bytes,
-            inbox_most: limits.inbox_bytes,
-            plain_inbox_most: limits.plain_inbox_bytes,
+            inbox_limit: limits.inbox_bytes,
+            plain_inbox_limit: limits.plain_inbox_bytes,
         }
     }
 
@@ -80,7 +80,7 @@ impl Inbound {
         if self.early.contains_key(&seq) {
             return FrameClass::Again;
         }
-        if seq > self.next || !self.has_room(peer) {
+        if seq > self.next || !self.has_capacity(peer) {
             return self.keep(seq, data);
         }
         match self.take(data).and_then(|()| self.advance(peer)) {
@@ -101,15 +101,15 @@ impl Inbound {
 
     /// Processes kept frames that are in order now, while there is capacity for messages.
     pub(super) fn advance(&mut self, peer: Peer) -> Result<(), &'static str> {
-        while self.has_room(peer)
+        while self.has_capacity(peer)
             && let Some(data) = self.early.remove(&self.next)
         {
             self.early_bytes -= data.payload.len() + OVERHEAD;
             self.take(data)?;
         }
         // One message of any length fits: it is delivered, or skipped and reported.
-        match self.inbox_bytes > self.plain_inbox_most && self.inbox.len() > 1 {
-            true => Err("messages arrive faster than they are taken"),
+        match self.inbox_bytes > self.plain_inbox_limit && self.inbox.len() > 1 {
+            true => Err("messages arrive faster than they are read"),
             false => Ok(()),
         }
     }
@@ -138,9 +138,9 @@ impl Inbound {
         }
     }
 
-    fn has_room(&self, peer: Peer) -> bool {
+    fn has_capacity(&self, peer: Peer) -> bool {
         let most = match peer {
-            Peer::Reliable => self.inbox_most,
+            Peer::Reliable => self.inbox_limit,
             // Its frames are never sent again, so they are always kept.
             Peer::Unknown | Peer::Presumed | Peer::Plain => usize::MAX,
         };
@@ -209,11 +209,11 @@ impl Inbound {
         if self.taken == 0 {
             return None;
         }
-        let bit = |place: u64| match self.early.contains_key(&(self.next + place)) {
-            true => 1_u32 << place,
+        let bit = |offset: u64| match self.early.contains_key(&(self.next + offset)) {
+            true => 1_u32 << offset,
             false => 0,
         };
-        let bits = (0..32).fold(0, |bits, place| bits | bit(place));
+        let bits = (0..32).fold(0, |bits, offset| bits | bit(offset));
         Some((on_wire(self.next - 1), if self.early.is_empty() { 0 } else { bits }))
     }
 
@@ -234,7 +234,7 @@ impl Inbound {
 
     /// True if acknowledgements are withheld for lack of capacity.
     pub(super) fn is_held_back(&self, peer: Peer) -> bool {
-        !self.has_room(peer)
+        !self.has_capacity(peer)
     }
 
     /// The bytes that this half holds in memory.

@@ -1,4 +1,4 @@
-//! Multiplexing: several streams over one link of relay frames, each of them a link of its own.
+//! Multiplexing: several streams over one link of relay frames. Each stream is a separate link.
 //!
 //! | file | contents |
 //! |---|---|
@@ -7,9 +7,10 @@
 //! | `streams.rs` | all streams of one link, without I/O |
 //! | `run.rs` | the same, driven by a [`Link`](crate::Link) |
 //!
-//! Released peers neither acknowledge nor retransmit nor segment. This implementation recognises itself by what they never
-//! send: a heartbeat at the beginning of a stream, explicit acknowledgements, numbers in `ack` and `ack_bits`.
-//! `docs/faces/codex-relay.md` describes the protocol.
+//! Released peers do not acknowledge, retransmit or segment. Two ends of this implementation detect each other by frames that
+//! released peers never send: a heartbeat at the start of a stream, explicit acknowledgements, and a non-zero `ack` or
+//! `ack_bits`.
+//! `docs/faces/exec-server-relay.md` describes the protocol.
 
 mod inbound;
 mod outbound;
@@ -70,7 +71,7 @@ pub struct Times {
     /// The wait before an unacknowledged frame is sent again; it doubles each time.
     pub retry_after: Duration,
     /// The limit on that wait.
-    pub retry_most: Duration,
+    pub max_retry_wait: Duration,
     /// How often a frame is sent before the stream is reset.
     pub tries: u32,
     /// A peer that sends data for this long without an acknowledgement is presumed to support none.
@@ -123,7 +124,7 @@ impl Default for Times {
         Times {
             ack_after: Duration::from_millis(20),
             retry_after: Duration::from_millis(500),
-            retry_most: Duration::from_secs(8),
+            max_retry_wait: Duration::from_secs(8),
             tries: 12,
             presume_after: Duration::from_millis(250),
             recognise_within: Duration::from_secs(5),

@@ -82,7 +82,7 @@ impl Outbound {
             segment_bytes: limits.segment_bytes.max(1),
             window_frames: limits.window_frames.max(1),
             window_bytes: limits.window_bytes.max(1),
-            retry: (times.retry_after, times.retry_most, times.tries),
+            retry: (times.retry_after, times.max_retry_wait, times.tries),
         }
     }
 
@@ -201,9 +201,10 @@ impl Outbound {
     pub(super) fn acknowledge_bits(&mut self, ack: u32, bits: u32) {
         let Some(first) = nearest(ack, self.base).and_then(|ack| ack.checked_add(1)) else { return };
         for flight in &mut self.flight {
-            let place = flight.seq.checked_sub(first).and_then(|place| u32::try_from(place).ok());
-            let is_there = place.and_then(|place| bits.checked_shr(place)).is_some_and(|bits| bits & 1 == 1);
-            if is_there && let Some(data) = flight.data.take() {
+            let offset = flight.seq.checked_sub(first).and_then(|offset| u32::try_from(offset).ok());
+            let is_received =
+                offset.and_then(|offset| bits.checked_shr(offset)).is_some_and(|bits| bits & 1 == 1);
+            if is_received && let Some(data) = flight.data.take() {
                 flight.is_due = false;
                 self.flight_bytes -= data.payload.len();
             }

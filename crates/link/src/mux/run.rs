@@ -1,4 +1,4 @@
-//! Streams over a link: one task serves all of them, and each is a link of its own.
+//! Streams over a link: one task serves all of them, and each is a separate link.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -33,7 +33,7 @@ pub struct Acceptor {
 }
 
 impl Acceptor {
-    /// The next stream: its id, and a link of its own. `None` when the link has ended. Nothing is lost if this future
+    /// The next stream: its id and its link. `None` when the link has ended. Nothing is lost if this future
     /// is dropped.
     pub async fn accept(&mut self) -> Option<(String, Link)> {
         self.opened.recv().await

@@ -33,7 +33,7 @@ pub(super) struct Slot {
 
 /// The limit that is exceeded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Crowded {
+pub(super) enum ExceededLimit {
     Requests,
     Bytes,
 }
@@ -45,13 +45,13 @@ impl InFlight {
         (id, bytes): (Option<&Id>, usize),
         limits: &RpcLimits,
         cancel: &CancellationToken,
-    ) -> Result<Slot, Crowded> {
+    ) -> Result<Slot, ExceededLimit> {
         self.with(|state| {
             if state.running >= limits.in_flight {
-                return Err(Crowded::Requests);
+                return Err(ExceededLimit::Requests);
             }
             if state.running > 0 && bytes > limits.in_flight_bytes.saturating_sub(state.bytes) {
-                return Err(Crowded::Bytes);
+                return Err(ExceededLimit::Bytes);
             }
             state.running += 1;
             state.bytes += bytes;

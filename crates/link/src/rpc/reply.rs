@@ -12,12 +12,12 @@ use crate::lanes::TryRespondError;
 use crate::task::OwnedTask;
 use crate::{Closed, Outgoing};
 
-/// Answers one request exactly once. A dropped reply answers with an internal error, so that no caller waits forever; a
-/// reply to a notification sends nothing.
+/// Sends the one response to a request. If it is dropped unsent, it responds with an internal error, so that no caller waits
+/// forever. The reply to a notification sends nothing.
 #[derive(Debug)]
 pub struct Reply {
     dialect: Dialect,
-    to: To,
+    state: ReplyState,
     outgoing: Outgoing,
     _slot: Option<Slot>,
 }
@@ -33,55 +33,59 @@ pub enum Dialect {
 }
 
 #[derive(Debug)]
-enum To {
-    Nobody,
-    Caller(Id),
-    Batch {
-        id: Id,
-        batch: Arc<Batch>,
-        place: usize,
-    },
+enum ReplyState {
+    /// A notification, or the response was sent.
+    Done,
+    /// A single request.
+    Single(Id),
+    /// A request of a batch.
+    Batch { id: Id, batch: Arc<Batch>, index: usize },
     /// The response is encoded and waits for capacity in the lane.
-    Due(Bytes),
+    Encoded(Bytes),
 }
 
 impl Reply {
     /// The reply to a request that was not read by [`super::Requests`].
     pub fn new(dialect: Dialect, id: Id, outgoing: Outgoing) -> Reply {
-        Reply { dialect, to: To::Caller(id), outgoing, _slot: None }
+        Reply { dialect, state: ReplyState::Single(id), outgoing, _slot: None }
     }
 
-    pub(super) fn nobody(outgoing: Outgoing, slot: Option<Slot>) -> Reply {
-        Reply { dialect: Dialect::Versioned, to: To::Nobody, outgoing, _slot: slot }
+    pub(super) fn to_notification(outgoing: Outgoing, slot: Option<Slot>) -> Reply {
+        Reply { dialect: Dialect::Versioned, state: ReplyState::Done, outgoing, _slot: slot }
     }
 
-    pub(super) fn caller(id: Id, outgoing: Outgoing, slot: Option<Slot>) -> Reply {
-        Reply { dialect: Dialect::Versioned, to: To::Caller(id), outgoing, _slot: slot }
+    pub(super) fn to_single(id: Id, outgoing: Outgoing, slot: Option<Slot>) -> Reply {
+        Reply { dialect: Dialect::Versioned, state: ReplyState::Single(id), outgoing, _slot: slot }
     }
 
-    pub(super) fn batch(
+    pub(super) fn in_batch(
         id: Id,
         batch: Arc<Batch>,
-        place: usize,
+        index: usize,
         outgoing: Outgoing,
         slot: Option<Slot>,
     ) -> Reply {
-        Reply { dialect: Dialect::Versioned, to: To::Batch { id, batch, place }, outgoing, _slot: slot }
+        Reply {
+            dialect: Dialect::Versioned,
+            state: ReplyState::Batch { id, batch, index },
+            outgoing,
+            _slot: slot,
+        }
     }
 
-    /// True if the caller expects a response.
-    pub fn is_wanted(&self) -> bool {
-        !matches!(self.to, To::Nobody)
+    /// True if the peer expects a response.
+    pub fn is_expected(&self) -> bool {
+        !matches!(self.state, ReplyState::Done)
     }
 
     /// Sends the response. If the link has ended, it is dropped; the reading side reports the end.
-    pub async fn send<T: Serialize>(self, answer: Result<T, RpcError>) {
-        self.deliver(answer, Wait::Queued).await.ok();
+    pub async fn send<T: Serialize>(self, result: Result<T, RpcError>) {
+        self.deliver(result, Wait::Queued).await.ok();
     }
 
-    /// Sends the response and waits until the kernel has it. In a batch it does not wait for the others.
-    pub async fn send_written<T: Serialize>(self, answer: Result<T, RpcError>) -> Result<(), Closed> {
-        self.deliver(answer, Wait::Written).await
+    /// Sends the response and waits until it is written to the carrier. In a batch it does not wait for the others.
+    pub async fn send_written<T: Serialize>(self, result: Result<T, RpcError>) -> Result<(), Closed> {
+        self.deliver(result, Wait::Written).await
     }
 
     /// Responds with a result.
@@ -102,23 +106,23 @@ impl Reply {
 
     /// The id of the request, if a response is expected.
     pub fn id(&self) -> Option<&Id> {
-        match &self.to {
-            To::Nobody | To::Due(_) => None,
-            To::Caller(id) | To::Batch { id, .. } => Some(id),
+        match &self.state {
+            ReplyState::Done | ReplyState::Encoded(_) => None,
+            ReplyState::Single(id) | ReplyState::Batch { id, .. } => Some(id),
         }
     }
 
-    /// The encoded response, for the caller to send; `None` while a batch waits for others.
-    pub(super) fn into_line<T: Serialize>(mut self, answer: Result<T, RpcError>) -> Option<Bytes> {
-        let response = self.dialect.encode(self.id()?, answer);
-        let line = self.to.line(response);
-        self.to = To::Nobody;
+    /// The encoded response, for the caller to send; `None` while other responses of the batch are missing.
+    pub(super) fn into_line<T: Serialize>(mut self, result: Result<T, RpcError>) -> Option<Bytes> {
+        let response = self.dialect.encode(self.id()?, result);
+        let line = self.state.line(response);
+        self.state = ReplyState::Done;
         line
     }
 
-    async fn deliver<T: Serialize>(mut self, answer: Result<T, RpcError>, wait: Wait) -> Result<(), Closed> {
+    async fn deliver<T: Serialize>(mut self, result: Result<T, RpcError>, wait: Wait) -> Result<(), Closed> {
         let Some(id) = self.id() else { return Ok(()) };
-        let response = self.dialect.encode(id, answer);
+        let response = self.dialect.encode(id, result);
         self.forward(response, wait).await
     }
 
@@ -130,21 +134,21 @@ impl Reply {
                 format!("response too large: {bytes} bytes (limit {limit}); request less at a time");
             response = self.dialect.encode(id, Err::<(), _>(RpcError::internal(message)));
         }
-        let Some(line) = self.to.line(response) else {
-            self.to = To::Nobody;
+        let Some(line) = self.state.line(response) else {
+            self.state = ReplyState::Done;
             return Ok(());
         };
         // If this future is dropped from here on, the response is still sent.
-        self.to = To::Due(line.clone());
+        self.state = ReplyState::Encoded(line.clone());
         match wait {
             Wait::Queued => {
                 let sent = self.outgoing.respond(line).await;
-                self.to = To::Nobody;
+                self.state = ReplyState::Done;
                 sent
             }
             Wait::Written => {
                 let sent = self.outgoing.respond_tracked(line).await;
-                self.to = To::Nobody;
+                self.state = ReplyState::Done;
                 sent?.await.map_err(|_| Closed)
             }
         }
@@ -159,8 +163,8 @@ enum Wait {
 }
 
 impl Dialect {
-    fn encode<T: Serialize>(self, id: &Id, answer: Result<T, RpcError>) -> Vec<u8> {
-        match (self, answer) {
+    fn encode<T: Serialize>(self, id: &Id, result: Result<T, RpcError>) -> Vec<u8> {
+        match (self, result) {
             (Dialect::Versioned, Ok(result)) => jsonrpc::response(Some(id), &result),
             (Dialect::Versioned, Err(error)) => jsonrpc::error_response(Some(id), &error),
             (Dialect::Unversioned, Ok(result)) => envelope::response(id, &result),
@@ -174,24 +178,24 @@ impl Dialect {
 
 impl Drop for Reply {
     fn drop(&mut self) {
-        if let To::Due(line) = &self.to {
+        if let ReplyState::Encoded(line) = &self.state {
             return send_from_drop(&self.outgoing, line.clone());
         }
         let Some(id) = self.id() else { return };
         let response = self.dialect.encode(id, Err::<(), _>(RpcError::internal("request abandoned")));
-        if let Some(line) = self.to.line(response) {
+        if let Some(line) = self.state.line(response) {
             send_from_drop(&self.outgoing, line);
         }
     }
 }
 
-impl To {
-    /// The line to send; `None` while a batch waits for others.
+impl ReplyState {
+    /// The line to send; `None` while other responses of the batch are missing.
     fn line(&self, response: Vec<u8>) -> Option<Bytes> {
         match self {
-            To::Nobody | To::Due(_) => None,
-            To::Caller(_) => Some(Bytes::from(response)),
-            To::Batch { batch, place, .. } => batch.put(*place, response),
+            ReplyState::Done | ReplyState::Encoded(_) => None,
+            ReplyState::Single(_) => Some(Bytes::from(response)),
+            ReplyState::Batch { batch, index, .. } => batch.put(*index, response),
         }
     }
 }
@@ -213,22 +217,22 @@ pub(super) struct Batch {
 
 #[derive(Debug)]
 struct BatchState {
-    answers: Vec<Option<Vec<u8>>>,
+    responses: Vec<Option<Vec<u8>>>,
     missing: usize,
 }
 
 impl Batch {
-    /// A batch of `wanted` responses.
-    pub(super) fn new(wanted: usize) -> Batch {
-        Batch { state: Mutex::new(BatchState { answers: vec![None; wanted], missing: wanted }) }
+    /// A batch of `count` responses.
+    pub(super) fn new(count: usize) -> Batch {
+        Batch { state: Mutex::new(BatchState { responses: vec![None; count], missing: count }) }
     }
 
     /// Stores a response; returns the whole line with the last one.
-    pub(super) fn put(&self, place: usize, answer: Vec<u8>) -> Option<Bytes> {
+    pub(super) fn put(&self, index: usize, response: Vec<u8>) -> Option<Bytes> {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        let free = state.answers.get_mut(place).filter(|free| free.is_none())?;
-        *free = Some(answer);
+        let slot = state.responses.get_mut(index).filter(|slot| slot.is_none())?;
+        *slot = Some(response);
         state.missing -= 1;
-        (state.missing == 0).then(|| Bytes::from(jsonrpc::array(state.answers.iter().flatten())))
+        (state.missing == 0).then(|| Bytes::from(jsonrpc::array(state.responses.iter().flatten())))
     }
 }

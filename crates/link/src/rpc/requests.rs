@@ -11,7 +11,7 @@ use wire::jsonrpc::{self, Call, Id, InvalidMessage, Item, Message, RpcError};
 use wire::rexd::v1::{OkResult, decode_params_text};
 
 use super::InFlight;
-use super::in_flight::Crowded;
+use super::in_flight::ExceededLimit;
 use super::reply::{Batch, Reply};
 use crate::{Incoming, Outgoing, Receiver};
 
@@ -156,13 +156,13 @@ impl Requests {
         };
         match jsonrpc::parse(&line) {
             Ok(Message::Single(Item::Call(call))) => {
-                let reply = |id| move |outgoing, slot| Reply::caller(id, outgoing, slot);
+                let reply = |id| move |outgoing, slot| Reply::to_single(id, outgoing, slot);
                 let wanted = call.id.clone().map(reply);
                 self.admit(&line, call, wanted);
             }
             Ok(Message::Single(Item::Response(response))) => {
                 // The server sends no requests, so it expects no responses.
-                tracing::debug!(id = ?response.id, "an answer to nothing that was asked");
+                tracing::debug!(id = ?response.id, "ignoring a response: the server sends no requests");
             }
             Ok(Message::Batch(items)) => self.take_batch(&line, items),
             Err(fault) => self.answer_fault(&fault),
@@ -170,28 +170,28 @@ impl Requests {
     }
 
     fn take_batch(&mut self, line: &Bytes, items: Vec<Result<Item<'_>, InvalidMessage>>) {
-        let wants_answer = |item: &Result<Item<'_>, InvalidMessage>| match item {
+        let expects_response = |item: &Result<Item<'_>, InvalidMessage>| match item {
             Ok(Item::Call(call)) => call.id.is_some(),
             Ok(Item::Response(_)) => false,
             Err(_) => true,
         };
-        let wanted = items.iter().filter(|item| wants_answer(item)).count();
-        let batch = Arc::new(Batch::new(wanted));
-        let mut place = 0;
+        let count = items.iter().filter(|item| expects_response(item)).count();
+        let batch = Arc::new(Batch::new(count));
+        let mut next = 0;
         for item in items {
-            let here = place;
-            place += usize::from(wants_answer(&item));
+            let index = next;
+            next += usize::from(expects_response(&item));
             match item {
                 Ok(Item::Call(call)) => {
                     let batch = batch.clone();
-                    let reply = |id| move |outgoing, slot| Reply::batch(id, batch, here, outgoing, slot);
+                    let reply = |id| move |outgoing, slot| Reply::in_batch(id, batch, index, outgoing, slot);
                     let wanted = call.id.clone().map(reply);
                     self.admit(line, call, wanted);
                 }
                 Ok(Item::Response(_)) => {}
                 Err(fault) => {
                     let answer = jsonrpc::error_response(fault.id.as_ref(), &fault.error);
-                    self.due.extend(batch.put(here, answer));
+                    self.due.extend(batch.put(index, answer));
                 }
             }
         }
@@ -210,19 +210,19 @@ impl Requests {
             true => Ok(None),
             false => self.in_flight.enter((call.id.as_ref(), params.len()), &self.limits, &cancel).map(Some),
         };
-        let crowded = entered.as_ref().err().copied();
+        let exceeded = entered.as_ref().err().copied();
         let slot = entered.ok().flatten();
         let reply = match reply {
             Some(make) => make(outgoing, slot),
-            None => Reply::nobody(outgoing, slot),
+            None => Reply::to_notification(outgoing, slot),
         };
         if is_cancel {
             let answer = withdrawn(&params).map(|id| OkResult { ok: self.in_flight.cancel(&id) });
             self.due.extend(reply.into_line(answer));
-        } else if let Some(crowded) = crowded {
-            let (message, limit) = match crowded {
-                Crowded::Requests => ("too many requests are running", self.limits.in_flight),
-                Crowded::Bytes => {
+        } else if let Some(exceeded) = exceeded {
+            let (message, limit) = match exceeded {
+                ExceededLimit::Requests => ("too many requests are running", self.limits.in_flight),
+                ExceededLimit::Bytes => {
                     ("the requests that are running are too large", self.limits.in_flight_bytes)
                 }
             };

@@ -1,4 +1,4 @@
-//! Pages that the parser accepts and refuses.
+//! Pages that the parser accepts and rejects.
 
 use super::*;
 

@@ -45,7 +45,7 @@ impl Bridge {
     }
 
     /// Translates a failed start. exec-server reports a missing program only as text, so a shell with the same
-    /// environment is asked whether it finds the program.
+    /// environment checks whether the program exists.
     pub(super) async fn start_error(
         &self,
         error: ExecServerError,

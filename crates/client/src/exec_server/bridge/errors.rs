@@ -1,4 +1,4 @@
-//! Errors of an exec-server, and of what it cannot do, as REXD errors.
+//! Converts errors of an exec-server, and unsupported requests, to REXD errors.
 
 use serde_json::json;
 use wire::exec_server::code;

@@ -1,11 +1,12 @@
-//! Applying chunks to one file's bytes: pure, so that a whole patch is worked out before anything is touched.
+//! Applies chunks to the content of one file. It has no side effects, so that a whole patch is computed before any file
+//! is changed.
 
 use std::path::Path;
 
 use super::parse::{Chunk, Line};
 use crate::error::PatchError;
 
-/// A line of the file with the ending it has.
+/// A line of the file with its line ending.
 #[derive(Debug, Clone, Copy)]
 struct FileLine<'a> {
     text: &'a [u8],
@@ -19,8 +20,8 @@ struct Splice<'a> {
     lines: Vec<FileLine<'a>>,
 }
 
-/// The content of a file after its chunks, in order. Lines that stay are taken from the file as they
-/// are; new ones get the file's line ending; a missing newline at the end stays missing.
+/// The content of a file after its chunks, in order. Unchanged lines are taken from the file; new lines get its line
+/// ending; a missing final newline stays missing.
 pub(super) fn apply(content: &[u8], chunks: &[Chunk], path: &Path) -> Result<Vec<u8>, PatchError> {
     let lines = split(content);
     let ending: &[u8] = usual_ending(&lines);
@@ -34,7 +35,7 @@ pub(super) fn apply(content: &[u8], chunks: &[Chunk], path: &Path) -> Result<Vec
         }
         splices.push(splice);
     }
-    // Additions at the end of the file come last, however early in the patch they stand.
+    // Additions at the end of the file are applied last, wherever they are in the patch.
     splices.sort_by_key(|splice| splice.start);
     let mut result: Vec<FileLine<'_>> = Vec::with_capacity(lines.len());
     let mut next = 0;
@@ -84,7 +85,7 @@ fn join(lines: &[FileLine<'_>], ending: &[u8], ends_open: bool) -> Vec<u8> {
     bytes
 }
 
-/// Finds where a chunk belongs, at `at` or below.
+/// Finds the position of a chunk, from `at` on.
 fn find<'a>(
     lines: &[FileLine<'a>],
     chunk: &'a Chunk,
@@ -113,8 +114,8 @@ fn find<'a>(
     Err(PatchError::NoLines { path: path.to_owned(), first: String::from_utf8_lossy(first).into_owned() })
 }
 
-/// The ways to read a chunk's lines, best first: an empty line of the patch as one of the file, or as
-/// none; and either without an empty line at the end.
+/// The interpretations of a chunk's lines, best first: an empty line of the patch is a line of the file or not; each
+/// also without an empty line at the end.
 fn readings(lines: &[Line]) -> Vec<Vec<&Line>> {
     let all: Vec<&Line> = lines.iter().collect();
     let solid: Vec<&Line> = lines.iter().filter(|line| **line != Line::Blank).collect();
@@ -135,7 +136,7 @@ fn readings(lines: &[Line]) -> Vec<Vec<&Line>> {
     readings
 }
 
-/// The text a line must have in the file, if it must be there.
+/// The text that a line must have in the file, if it must exist.
 fn present(line: &Line) -> Option<&[u8]> {
     match line {
         Line::Keep(text) | Line::Remove(text) => Some(text.as_bytes()),
@@ -144,7 +145,7 @@ fn present(line: &Line) -> Option<&[u8]> {
     }
 }
 
-/// The lines a chunk leaves in place of those it matched.
+/// The lines that replace the matched ones.
 fn rebuilt<'a>(matched: &[FileLine<'a>], reading: &[&'a Line], ending: &'a [u8]) -> Vec<FileLine<'a>> {
     let mut matched = matched.iter();
     let mut lines = Vec::with_capacity(reading.len());
@@ -158,10 +159,10 @@ fn rebuilt<'a>(matched: &[FileLine<'a>], reading: &[&'a Line], ending: &'a [u8])
     lines
 }
 
-/// When two lines count as the same.
+/// The ways to compare two lines.
 type Same = fn(&[u8], &[u8]) -> bool;
 
-/// Looks for lines: exactly, then without blanks at their ends, then without any around them.
+/// Searches for lines: exactly, then without trailing blanks, then without surrounding blanks.
 fn seek(lines: &[FileLine<'_>], sought: &[&[u8]], from: usize, at_end: bool) -> Option<usize> {
     let last = lines.len().checked_sub(sought.len())?;
     let first = if at_end { last.max(from) } else { from };

@@ -1,5 +1,5 @@
-//! Committing a plan: all new contents are staged first, then take their names one by one; if one fails,
-//! those before it are put back.
+//! Commits a plan: all new contents are prepared first, then get their names one by one. If one fails, the earlier ones
+//! are rolled back.
 
 use std::ffi::OsString;
 use std::sync::Arc;
@@ -20,7 +20,7 @@ use crate::files::stat::mtime_ms;
 use crate::files::write::{Durability, write_all};
 
 impl PatchPlan {
-    /// Applies the plan, whole or not at all, unless a file is no longer what it was planned for.
+    /// Applies the plan completely or not at all. Fails if a file has changed since the plan was made.
     pub fn apply(self, durability: Durability) -> Result<PatchResult, Error> {
         let mut made = Vec::new();
         let mut undo = Vec::new();
@@ -33,11 +33,11 @@ impl PatchPlan {
     }
 }
 
-/// How to put one name back.
+/// How to roll back one name.
 enum Undo {
     /// The old file is kept under another name.
     Restore { place: ResolvedName, kept: OsString },
-    /// The old file could not get a second name here; its content is written back.
+    /// The old file could not get a second name; its content is written back.
     Rewrite { place: ResolvedName, content: Arc<[u8]> },
     /// There was no file.
     Remove { place: ResolvedName },
@@ -82,7 +82,7 @@ fn create(change: &FileChange, durability: Durability) -> CreateOptions<'_> {
     }
 }
 
-/// Prepares a file's new content; nothing if it has none or keeps what it has.
+/// Prepares the new content of a file; `None` if it has none or keeps its content.
 fn stage(
     change: &FileChange,
     durability: Durability,
@@ -103,7 +103,7 @@ fn stage(
     StagedFile::new(place, change.seen, &create, &mut |file| write_all(file, after)).map(Some)
 }
 
-/// Keeps the old file under a second name until the whole patch is done.
+/// Keeps the old file under a second name until the whole patch is committed.
 fn keep(change: &FileChange) -> Result<Option<Undo>, Error> {
     if change.seen.is_none() {
         return Ok(None);
@@ -119,8 +119,8 @@ fn keep(change: &FileChange) -> Result<Option<Undo>, Error> {
     }
 }
 
-/// Removes a file by giving it another name until the whole patch is done. The name of a link goes, as
-/// with any removal, not what the link leads to.
+/// Removes a file by renaming it until the whole patch is committed. Of a symlink, only the name is removed, not its
+/// target.
 fn delete(change: &FileChange, durability: Durability, undo: &mut Vec<Undo>) -> Result<(), Error> {
     let asked = change.path.as_path();
     let target = change.path.target(Access::Write)?;
@@ -163,7 +163,7 @@ impl Undo {
         match self {
             Self::Restore { place, kept } => {
                 rustix::fs::renameat(&place.dir, kept, &place.dir, &place.name)?;
-                // Where both names are still one file, renaming does nothing and leaves the second name.
+                // If both names are still one file, a rename has no effect and leaves the second name.
                 match rustix::fs::unlinkat(&place.dir, kept, AtFlags::empty()) {
                     Err(Errno::NOENT) => Ok(()),
                     removed => removed,

@@ -1,4 +1,4 @@
-//! Patches: several files changed by one `*** Begin Patch` envelope, whole or not at all.
+//! Patches: several files changed by one `*** Begin Patch` envelope, completely or not at all.
 
 mod apply;
 mod commit;
@@ -14,7 +14,7 @@ use super::path::Roots;
 use super::write::Durability;
 use crate::Error;
 
-/// What a patch did, by absolute paths.
+/// The result of a patch, as absolute paths.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct PatchResult {
     /// Files that are new.
@@ -23,12 +23,12 @@ pub struct PatchResult {
     pub updated: Vec<PathBuf>,
     /// Files that were removed.
     pub deleted: Vec<PathBuf>,
-    /// Files that have a new name, from and to, perhaps with new content.
+    /// Files that were renamed, from and to, perhaps with new content.
     pub moved: Vec<(PathBuf, PathBuf)>,
 }
 
-/// Applies a patch whose relative paths are taken from `base`. Everything is worked out before anything
-/// is touched, and what was touched is put back if a later file fails.
+/// Applies a patch whose relative paths are resolved in `base`. All changes are computed before any file is changed,
+/// and rolled back if a later file fails.
 pub fn patch(roots: &Roots, base: &Path, text: &str, durability: Durability) -> Result<PatchResult, Error> {
     plan(roots, base, text)?.apply(durability)
 }

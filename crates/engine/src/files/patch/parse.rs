@@ -1,8 +1,8 @@
-//! Parsing the patch envelope: its text becomes hunks, one per file.
+//! Parses the patch envelope into hunks, one per file.
 
 use crate::error::PatchError;
 
-/// What the patch wants of one file.
+/// The change of one file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Hunk {
     /// A new file with these lines.
@@ -12,16 +12,16 @@ pub enum Hunk {
         /// Its lines.
         lines: Vec<String>,
     },
-    /// The file is to go.
+    /// The file is removed.
     Delete {
         /// The path as written.
         path: String,
     },
-    /// The file is to change, and perhaps to move.
+    /// The file is changed, and possibly moved.
     Update {
         /// The path as written.
         path: String,
-        /// The path it gets, as written.
+        /// The new path, as written.
         move_to: Option<String>,
         /// Its changes, from top to bottom.
         chunks: Vec<Chunk>,
@@ -31,24 +31,24 @@ pub enum Hunk {
 /// One change in a file.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Chunk {
-    /// A line that stands somewhere above the change.
+    /// A line somewhere above the change.
     pub context: Option<String>,
     /// The lines of the change.
     pub lines: Vec<Line>,
-    /// Whether the change ends where the file does.
+    /// Whether the change is at the end of the file.
     pub at_end: bool,
 }
 
 /// One line of a change.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Line {
-    /// In the file, and stays.
+    /// Unchanged.
     Keep(String),
-    /// In the file, and goes.
+    /// Removed.
     Remove(String),
-    /// Not in the file yet.
+    /// Added.
     Insert(String),
-    /// Nothing at all: an empty line of the file, or only of the patch.
+    /// An empty line without a prefix: an empty line of the file, or only of the patch.
     Blank,
 }
 
@@ -109,7 +109,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// Takes the path of a header and steps over its line.
+    /// Returns the path of a header and advances past its line.
     fn path(&mut self, text: &str) -> Result<String, PatchError> {
         let path = text.trim();
         if path.is_empty() {
@@ -147,7 +147,7 @@ impl<'a> Parser<'a> {
                 chunks.push(Chunk { context: context(rest), ..Chunk::default() });
             } else {
                 let parsed = self.line(line)?;
-                // The first change may come without its `@@`; what follows an end of file needs one.
+                // The first change may have no `@@`; a change after an end of file needs one.
                 match chunks.last_mut() {
                     Some(chunk) if !chunk.at_end => chunk.lines.push(parsed),
                     _ if parsed == Line::Blank => {}
@@ -185,7 +185,7 @@ fn is_header(line: &str) -> bool {
     [ADD, DELETE, UPDATE, MOVE].iter().any(|header| line.starts_with(header))
 }
 
-/// The context behind `@@`: none when empty, and without the line numbers of a unified diff.
+/// The context after `@@`; `None` if empty; without the line numbers of a unified diff.
 fn context(rest: &str) -> Option<String> {
     let mut text = rest.strip_prefix(' ').unwrap_or(rest);
     if let Some((numbers, heading)) =

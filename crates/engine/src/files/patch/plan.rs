@@ -1,4 +1,4 @@
-//! Planning a patch: every file's content afterwards, before anything is touched.
+//! Plans a patch: computes the new content of every file before any file is changed.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -17,40 +17,40 @@ use crate::files::guard::Access;
 use crate::files::path::{RootedPath, Roots};
 use crate::files::refused;
 
-/// A patch worked out but not applied: what an approver is shown.
+/// A patch that is computed but not applied, as an approver sees it.
 #[derive(Debug, Default)]
 pub struct PatchPlan {
     pub(super) changes: Vec<FileChange>,
     pub(super) patched: PatchResult,
 }
 
-/// What becomes of one file.
+/// The change of one file.
 #[derive(Debug)]
 pub struct FileChange {
     /// The file.
     pub path: RootedPath,
-    /// Its content now; none if it does not exist.
+    /// Its current content; `None` if it does not exist.
     pub before: Option<Arc<[u8]>>,
-    /// Its content afterwards; none if it will not exist.
+    /// Its new content; `None` if it is removed.
     pub after: Option<Arc<[u8]>>,
-    /// The file whose permissions it takes over, when it is moved here.
+    /// The file whose permissions it gets, if it is moved.
     pub(super) mode: Option<u32>,
     pub(super) seen: Option<Stat>,
 }
 
 impl PatchPlan {
-    /// What becomes of each file, in the order the patch first names them.
+    /// The change of each file, in the order of the patch.
     pub fn changes(&self) -> &[FileChange] {
         &self.changes
     }
 
-    /// What the patch will report once applied.
+    /// The result of the patch after it is applied.
     pub fn outcome(&self) -> &PatchResult {
         &self.patched
     }
 }
 
-/// Works out a patch. Later parts see what earlier parts made of a file.
+/// Computes a patch. Later parts see the results of earlier ones.
 pub fn plan(roots: &Roots, base: &Path, text: &str) -> Result<PatchPlan, Error> {
     let hunks = parse(text)?;
     let mut planner =
@@ -59,7 +59,7 @@ pub fn plan(roots: &Roots, base: &Path, text: &str) -> Result<PatchPlan, Error> 
         planner.hunk(hunk)?;
     }
     let mut plan = planner.plan;
-    // A file made and removed again by the same patch never exists.
+    // A file that the same patch creates and removes never exists.
     plan.changes.retain(|change| change.before.is_some() || change.after.is_some());
     Ok(plan)
 }
@@ -129,7 +129,7 @@ impl Planner<'_> {
         Ok(())
     }
 
-    /// The change of a file, read when the patch first names it.
+    /// The change of a file, which is read when the patch first names it.
     fn file(&mut self, written: &str) -> Result<(usize, PathBuf), Error> {
         let path = self.roots.admit(self.base, Path::new(written))?;
         let spelled = path.as_path().to_owned();

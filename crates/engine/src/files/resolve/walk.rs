@@ -1,8 +1,8 @@
-//! Walk: resolving a path by hand, one component and one link at a time, always relative to a descriptor.
+//! Resolves a path component by component, always relative to a descriptor.
 //!
-//! A directory is entered only by a descriptor opened without following links. A link is read, never
-//! followed by the kernel; where it is absolute or climbs past its root, its target is held against
-//! all roots again and the walk starts over from the root that contains it.
+//! A directory is entered only through a descriptor that was opened without following symlinks. The kernel never
+//! follows a symlink: its target is read. If the target is absolute or leads above the root, it is checked against all
+//! roots again, and the resolution starts again from the root that contains it.
 
 use std::ffi::{OsStr, OsString};
 use std::os::fd::OwnedFd;
@@ -17,27 +17,27 @@ use crate::Error;
 use crate::files::path::{RootLocation, Roots, clean};
 use crate::files::refused;
 
-/// Links and restarts that one path may take, as in the kernel.
+/// Limit on symlinks and restarts of one path, as in the kernel.
 const MOST_LINKS: usize = 40;
 const LOOK: OFlags = OFlags::PATH.union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 
-/// What a walk ends at.
+/// The result of a walk.
 pub(super) enum Found {
     /// An open descriptor.
     Object(OwnedFd),
-    /// A name that is no link, or does not exist.
+    /// A name that is not a symlink, or does not exist.
     Name(ResolvedName),
 }
 
-/// A walk under way.
+/// The state of a walk.
 pub(super) struct Walk<'a> {
     roots: &'a Roots,
     asked: &'a Path,
     root: usize,
-    /// The directory reached, and the names that led to it from the root; none of them was a link.
+    /// The current directory, and its path from the root; no component is a symlink.
     dir: OwnedFd,
     here: Vec<OsString>,
-    /// What is still to be walked, next last.
+    /// The remaining components, the next one last.
     todo: Vec<OsString>,
     links: usize,
 }
@@ -51,7 +51,7 @@ impl<'a> Walk<'a> {
         Ok(walk)
     }
 
-    /// Opens what the path leads to.
+    /// Opens the target of the path.
     pub(super) fn open(mut self, flags: OFlags) -> Result<OwnedFd, Error> {
         match self.run(Some(flags))? {
             Found::Object(fd) => Ok(fd),
@@ -59,7 +59,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// Finds the name the path leads to.
+    /// Finds the name that the path resolves to.
     pub(super) fn into_name(mut self) -> Result<Found, Error> {
         self.run(None)
     }
@@ -87,7 +87,7 @@ impl<'a> Walk<'a> {
                 (_, None) => return self.name(part),
                 (_, Some(flags)) => {
                     match rustix::fs::openat(&self.dir, &part, flags | OFlags::NOFOLLOW, Mode::empty()) {
-                        // It became a link since we looked: look again.
+                        // It was replaced by a symlink meanwhile: check again.
                         Err(Errno::LOOP) => {
                             self.count()?;
                             self.todo.push(part);
@@ -121,8 +121,8 @@ impl<'a> Walk<'a> {
         Ok(())
     }
 
-    /// Takes `..`, and those right behind it, from a link: back from the directory reached, which is no
-    /// link, so its parent is the one in its path.
+    /// Handles `..` components from a symlink: the current directory is not a symlink, so its parent is the one in its
+    /// path.
     fn climb(&mut self) -> Result<(), Error> {
         self.count()?;
         loop {
@@ -141,7 +141,7 @@ impl<'a> Walk<'a> {
         Ok(())
     }
 
-    /// Holds a target, with all that is left to walk, against the roots again.
+    /// Checks a target, with the remaining components, against the roots again.
     fn start_over(&mut self, target: &Path) -> Result<(), Error> {
         let rest: PathBuf = self.todo.drain(..).rev().collect();
         let target = clean(&target.join(rest));
@@ -175,8 +175,8 @@ impl<'a> Walk<'a> {
     }
 }
 
-/// Links in `/proc` that lead to objects and not to paths (`/proc/self/root`, `/proc/self/fd/3`) have
-/// absolute texts or name a kind, as in `pipe:[7]`; its ordinary links (`self`, `mounts`) have neither.
+/// Symlinks in `/proc` that lead to objects and not to paths (`/proc/self/root`, `/proc/self/fd/3`) are absolute or
+/// contain a kind, as in `pipe:[7]`; its ordinary symlinks (`self`, `mounts`) are neither.
 fn is_magic(link: &OwnedFd, target: &Path) -> bool {
     let odd = target.is_absolute() || OsStr::as_bytes(target.as_os_str()).contains(&b':');
     #[expect(clippy::unnecessary_cast, reason = "the type of f_type differs between architectures")]

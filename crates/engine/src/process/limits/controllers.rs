@@ -1,4 +1,4 @@
-//! Controllers: which cgroups of this machine can hold memory and processes for this daemon.
+//! Finds the cgroup controllers with which this daemon can limit memory and processes.
 
 use std::fs;
 use std::io;
@@ -8,30 +8,30 @@ use std::sync::{Arc, OnceLock};
 use super::groups::Kind;
 use crate::process::cgroup::{self, Pool};
 
-/// What holds a limit.
+/// What enforces a limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Holder {
-    /// A cgroup of version 2.
+    /// A version 2 cgroup.
     Unified,
-    /// A cgroup of version 1.
+    /// A version 1 cgroup.
     Legacy,
-    /// No cgroup: a limit of the single process, or of its user.
+    /// An rlimit of a single process, or of its user.
     Rlimit,
 }
 
-/// What holds memory and processes here.
+/// What enforces limits on memory and processes on this machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Controllers {
-    /// What holds the memory of a tree.
+    /// What limits the memory of a tree.
     pub memory: Holder,
-    /// What holds its number of processes.
+    /// What limits its number of processes.
     pub processes: Holder,
-    /// Whether this user is bound by limits on the processes of a user. Root is not.
+    /// Whether `RLIMIT_NPROC` applies to this user. It does not apply to root.
     pub binds_user: bool,
 }
 
 impl Controllers {
-    /// What there is, found out by trying, once.
+    /// Probes the machine, once.
     pub fn probe() -> &'static Controllers {
         static FOUND: OnceLock<Controllers> = OnceLock::new();
         FOUND.get_or_init(|| {
@@ -50,7 +50,7 @@ impl Controllers {
     }
 }
 
-/// A folder of version 2 whose children can be limited.
+/// A version 2 cgroup whose children can be limited.
 #[derive(Debug)]
 struct Unified {
     dir: PathBuf,
@@ -63,53 +63,54 @@ impl Unified {
     }
 }
 
-/// Where version 2 lets us limit. Controllers cannot be handed on from a cgroup that has processes in it, as the
-/// daemon's own has; its parent may be ours as well, when the daemon was given a cgroup within its service.
+/// The version 2 cgroup below which this daemon can set limits. A cgroup with processes, such as the daemon's own, cannot
+/// enable controllers for its children; its parent may be delegated as well (`DelegateSubgroup=`).
 fn unified() -> &'static Option<Unified> {
     static FOUND: OnceLock<Option<Unified>> = OnceLock::new();
     FOUND.get_or_init(|| {
         let own = cgroup::own_cgroup_dir().ok()?;
-        [Some(own.as_path()), own.parent()].into_iter().flatten().find_map(hands_on)
+        [Some(own.as_path()), own.parent()].into_iter().flatten().find_map(enable_controllers)
     })
 }
 
-fn hands_on(dir: &Path) -> Option<Unified> {
+fn enable_controllers(dir: &Path) -> Option<Unified> {
     let controllers = fs::read_to_string(dir.join("cgroup.controllers")).ok()?;
-    let wanted = [Kind::Memory, Kind::Processes].map(Kind::controller);
-    for name in controllers.split_ascii_whitespace().filter(|name| wanted.contains(name)) {
-        // One that is refused is missing below, which is what is looked at.
-        let _handed_on = fs::write(dir.join("cgroup.subtree_control"), format!("+{name}"));
+    let needed = [Kind::Memory, Kind::Processes].map(Kind::controller);
+    for name in controllers.split_ascii_whitespace().filter(|name| needed.contains(name)) {
+        // A controller that is refused is missing in the file read below.
+        let _enabled = fs::write(dir.join("cgroup.subtree_control"), format!("+{name}"));
     }
     let controllers = fs::read_to_string(dir.join("cgroup.subtree_control")).ok()?;
     let found = Unified { dir: dir.to_owned(), controllers };
     (found.has(Kind::Memory) || found.has(Kind::Processes)).then_some(found)
 }
 
-/// A pool of cgroups of version 2 that can be limited.
+/// A pool of version 2 cgroups with controllers.
 pub(super) fn limited_pool() -> io::Result<Arc<Pool>> {
     let unified = unified().as_ref().ok_or(io::ErrorKind::Unsupported)?;
-    let pool = Pool::beneath(&unified.dir)?;
-    pool.sweep();
+    let pool = Pool::below(&unified.dir)?;
+    pool.remove_stale();
     for kind in [Kind::Memory, Kind::Processes] {
         if unified.has(kind) {
-            pool.hand_on(kind.controller())?;
+            pool.enable_controller(kind.controller())?;
         }
     }
     Ok(pool)
 }
 
-/// This daemon's own cgroup in the version 1 hierarchy of a controller, if it may make others in it.
+/// This daemon's own cgroup in the version 1 hierarchy of a controller, if the daemon can create cgroups in it.
 pub(super) fn legacy_cgroup_dir(kind: Kind) -> Option<PathBuf> {
     let own = fs::read_to_string("/proc/self/cgroup").ok()?;
     let mounts = fs::read_to_string("/proc/self/mountinfo").ok()?;
-    let dir = folder_of(&own, &mounts, kind.controller())?;
+    let dir = legacy_dir(&own, &mounts, kind.controller())?;
     let may = rustix::fs::Access::WRITE_OK;
     let is_writable = rustix::fs::accessat(rustix::fs::CWD, &dir, may, rustix::fs::AtFlags::EACCESS);
     is_writable.is_ok().then_some(dir)
 }
 
-/// Where `own` lies in the hierarchy that `mounts` has for a controller of version 1.
-fn folder_of(own: &str, mounts: &str, controller: &str) -> Option<PathBuf> {
+/// The directory of the cgroup in `own` (`/proc/self/cgroup`) below the version 1 mount of a controller in `mounts`
+/// (`/proc/self/mountinfo`).
+fn legacy_dir(own: &str, mounts: &str, controller: &str) -> Option<PathBuf> {
     let names = |list: &str| list.split(',').any(|name| name == controller);
     let own = own.lines().find_map(|line| {
         let mut fields = line.splitn(3, ':');
@@ -142,12 +143,12 @@ mod tests {
 ";
 
     #[test]
-    fn the_own_folder_is_found_in_each_hierarchy() {
+    fn the_own_cgroup_is_found_in_each_hierarchy() {
         let own = "9:name=systemd:/\n4:memory:/a/b:c\n3:cpu,pids:/docker/7/in\n0::/\n";
-        let find = |controller| folder_of(own, MOUNTS, controller);
+        let find = |controller| legacy_dir(own, MOUNTS, controller);
         assert_eq!(find("memory"), Some("/sys/fs/cgroup/memory/a/b:c".into()));
         assert_eq!(find("pids"), Some("/sys/fs/cgroup/cpu,pids/in".into()));
         assert_eq!(find("blkio"), None);
-        assert_eq!(folder_of("3:cpu,pids:/elsewhere\n", MOUNTS, "pids"), None);
+        assert_eq!(legacy_dir("3:cpu,pids:/elsewhere\n", MOUNTS, "pids"), None);
     }
 }

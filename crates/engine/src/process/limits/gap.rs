@@ -1,23 +1,23 @@
-//! What nothing on this machine can hold of the limits somebody asks for.
+//! Requested limits that this machine cannot enforce, or only in part.
 
 use std::fmt;
 
 use super::controllers::{Controllers, Holder};
 use crate::sandbox::ResourceLimits;
 
-/// A limit that is not held, or held less than it says. Its text says what to do about it.
+/// A limit that cannot be enforced, or only in part. Its text contains a remedy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum LimitGap {
-    /// Nothing bounds the processes of a tree: there is no cgroup for it, and other limits do not bind root.
+    /// The processes of a tree are not limited: there is no cgroup, and `RLIMIT_NPROC` does not apply to root.
     Processes,
-    /// Processes are bounded together with the others of the user.
+    /// The limit counts all processes of the user.
     ProcessesOfUser,
-    /// Memory is bounded for each process instead of the tree, by what it may address.
+    /// The limit applies to the address space of each process instead of the memory of the tree.
     MemoryOfProcess,
 }
 
 impl LimitGap {
-    /// Whether the limit is not held at all.
+    /// Whether the limit is not enforced at all.
     pub fn is_essential(self) -> bool {
         match self {
             LimitGap::Processes => true,
@@ -44,7 +44,7 @@ impl fmt::Display for LimitGap {
     }
 }
 
-/// What cannot be held of `limits` with what there is.
+/// The parts of `limits` that these controllers cannot enforce.
 pub fn gaps(limits: &ResourceLimits, controllers: &Controllers) -> Vec<LimitGap> {
     let mut gaps = Vec::new();
     if limits.processes.is_some() && controllers.processes == Holder::Rlimit {
@@ -61,7 +61,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_limit_that_nothing_holds_is_an_essential_gap_and_a_weaker_one_is_told() {
+    fn a_limit_that_cannot_be_enforced_is_essential_and_a_weaker_one_is_reported() {
         let cgroups = Controllers { memory: Holder::Legacy, processes: Holder::Unified, binds_user: false };
         let root = Controllers { memory: Holder::Rlimit, processes: Holder::Rlimit, binds_user: false };
         let user = Controllers { binds_user: true, ..root };

@@ -1,8 +1,7 @@
-//! Groups: cgroups of version 1, one per limited process and controller. The child joins them itself.
+//! Version 1 cgroups, one per limited process and controller.
 //!
-//! Nothing can be cloned into a cgroup of version 1, and nobody else could move the child in time. So it gets an open
-//! file through which it moves itself before it executes.
-//! What is as it was made serves the next command of the same limit.
+//! A child cannot be cloned into a version 1 cgroup, and the parent cannot move it before it executes. Therefore the child
+//! joins the cgroup itself, through an open `tasks` file. A clean cgroup is reused for the next command with the same limit.
 
 use std::fs;
 use std::io;
@@ -14,10 +13,10 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use rustix::fs::{Mode, OFlags};
 
-use super::{Counted, controllers, number_after};
+use super::{LimitEvents, controllers, number_after};
 use crate::process::{Signal, cgroup, proc, sys};
 
-/// What a group holds.
+/// The resource that a group limits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::process) enum Kind {
     /// Memory of all members together.
@@ -27,7 +26,7 @@ pub(in crate::process) enum Kind {
 }
 
 impl Kind {
-    /// What the kernel calls it.
+    /// The name of the controller.
     pub(super) fn controller(self) -> &'static str {
         match self {
             Kind::Memory => "memory",
@@ -36,40 +35,40 @@ impl Kind {
     }
 }
 
-/// Kept for the next commands of the same limit; more than that were only needed for a moment.
-const KEPT: usize = 16;
-/// The part of its limit that may still be in use when a group is used again: one of so many.
-const MOST_LEFT: u64 = 32;
+/// Maximal number of idle groups; further ones are removed.
+const MAX_IDLE: usize = 16;
+/// A group is reused only if less than this fraction of its memory limit is still charged.
+const MAX_CHARGED_FRACTION: u64 = 32;
 
-/// The folders of one engine, made when they are first needed.
+/// The groups of one engine. Their directories are created when they are first needed.
 #[derive(Debug, Default)]
 pub(super) struct Groups {
-    memory: OnceLock<Option<Arc<Folder>>>,
-    processes: OnceLock<Option<Arc<Folder>>>,
-    made: AtomicUsize,
+    memory: OnceLock<Option<Arc<ControllerDir>>>,
+    processes: OnceLock<Option<Arc<ControllerDir>>>,
+    count: AtomicUsize,
 }
 
-/// Where the groups of one controller lie; goes with the last of them.
+/// The directory of the groups of one controller; removed with the last of them.
 #[derive(Debug)]
-struct Folder {
+struct ControllerDir {
     path: PathBuf,
-    idle: Mutex<Vec<Made>>,
+    idle: Mutex<Vec<LimitedCgroup>>,
 }
 
-/// A group in use by one process. Goes back to its folder if it is as it was made, and is removed otherwise.
+/// A group in use by one process. Dropping it makes a clean group idle and removes any other.
 #[derive(Debug)]
 pub(in crate::process) struct Group {
-    made: Option<Made>,
-    dir: Arc<Folder>,
+    cgroup: Option<LimitedCgroup>,
+    dir: Arc<ControllerDir>,
 }
 
-/// A group with its limit set.
+/// A version 1 cgroup with its limit.
 #[derive(Debug)]
-struct Made {
+struct LimitedCgroup {
     kind: Kind,
     limit: u64,
     path: PathBuf,
-    entrance: OwnedFd,
+    tasks_file: OwnedFd,
 }
 
 impl Groups {
@@ -79,80 +78,80 @@ impl Groups {
             Kind::Memory => &self.memory,
             Kind::Processes => &self.processes,
         };
-        let dir = dir.get_or_init(|| Folder::open(kind).ok().map(Arc::new));
+        let dir = dir.get_or_init(|| ControllerDir::open(kind).ok().map(Arc::new));
         let dir = dir.clone().ok_or(io::ErrorKind::Unsupported)?;
-        let made = match dir.idle(limit) {
-            Some(made) => made,
+        let cgroup = match dir.idle(limit) {
+            Some(cgroup) => cgroup,
             None => {
-                let number = self.made.fetch_add(1, Ordering::Relaxed);
-                Made::new(kind, limit, dir.path.join(number.to_string()))?
+                let number = self.count.fetch_add(1, Ordering::Relaxed);
+                LimitedCgroup::new(kind, limit, dir.path.join(number.to_string()))?
             }
         };
-        Ok(Group { made: Some(made), dir })
+        Ok(Group { cgroup: Some(cgroup), dir })
     }
 }
 
-impl Folder {
-    fn open(kind: Kind) -> io::Result<Folder> {
+impl ControllerDir {
+    fn open(kind: Kind) -> io::Result<ControllerDir> {
         let parent = controllers::legacy_cgroup_dir(kind).ok_or(io::ErrorKind::NotFound)?;
-        cgroup::each_stray(&parent, remove_stray);
+        cgroup::for_each_stale(&parent, remove_stale);
         let dir = parent.join(cgroup::new_name());
         fs::create_dir(&dir)?;
-        Ok(Folder { path: dir, idle: Mutex::default() })
+        Ok(ControllerDir { path: dir, idle: Mutex::default() })
     }
 
-    fn idle(&self, limit: u64) -> Option<Made> {
+    fn idle(&self, limit: u64) -> Option<LimitedCgroup> {
         let mut idle = self.lock();
-        let index = idle.iter().rposition(|made| made.limit == limit)?;
+        let index = idle.iter().rposition(|cgroup| cgroup.limit == limit)?;
         Some(idle.swap_remove(index))
     }
 
-    fn lock(&self) -> MutexGuard<'_, Vec<Made>> {
+    fn lock(&self) -> MutexGuard<'_, Vec<LimitedCgroup>> {
         self.idle.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Drop for Folder {
+impl Drop for ControllerDir {
     fn drop(&mut self) {
-        // With all that are idle in it.
+        // Removes the idle groups too.
         cgroup::remove(&self.path);
     }
 }
 
 impl Group {
-    /// Writing `0` to it moves the writer into the group.
-    pub(super) fn entrance(&self) -> Option<BorrowedFd<'_>> {
-        self.made.as_ref().map(|made| made.entrance.as_fd())
+    /// Writing `0` to this file moves the writing thread into the group.
+    pub(super) fn tasks_file(&self) -> Option<BorrowedFd<'_>> {
+        self.cgroup.as_ref().map(|cgroup| cgroup.tasks_file.as_fd())
     }
 
-    /// What was counted so far.
-    pub(super) fn counted(&self) -> Counted {
-        self.made.as_ref().map_or_else(Counted::default, Made::counted)
+    /// The events so far.
+    pub(super) fn counted(&self) -> LimitEvents {
+        self.cgroup.as_ref().map_or_else(LimitEvents::default, LimitedCgroup::counted)
     }
 }
 
 impl Drop for Group {
     fn drop(&mut self) {
-        let Some(made) = self.made.take() else { return };
-        let is_clean = made.is_clean();
+        let Some(cgroup) = self.cgroup.take() else { return };
+        let is_clean = cgroup.is_clean();
         let mut idle = self.dir.lock();
-        if is_clean && idle.len() < KEPT {
-            idle.push(made);
+        if is_clean && idle.len() < MAX_IDLE {
+            idle.push(cgroup);
         } else {
             drop(idle);
-            cgroup::remove(&made.path);
+            cgroup::remove(&cgroup.path);
         }
     }
 }
 
-impl Made {
-    fn new(kind: Kind, limit: u64, path: PathBuf) -> io::Result<Made> {
+impl LimitedCgroup {
+    fn new(kind: Kind, limit: u64, path: PathBuf) -> io::Result<LimitedCgroup> {
         fs::create_dir(&path)?;
-        // Not `cgroup.procs`: to move a whole process the kernel holds up every fork of the machine and waits for its
-        // processors, eight milliseconds as measured. To move itself, as the only thread it has, takes a tenth of one.
+        // Not `cgroup.procs`: to move a whole process, the kernel blocks every fork of the machine and waits for all
+        // CPUs, which took 8 ms. Moving its only thread through `tasks` took 0.1 ms.
         let open = || rustix::fs::open(path.join("tasks"), OFlags::WRONLY | OFlags::CLOEXEC, Mode::empty());
         match set(kind, limit, &path).and_then(|()| Ok(open()?)) {
-            Ok(entrance) => Ok(Made { kind, limit, path, entrance }),
+            Ok(tasks_file) => Ok(LimitedCgroup { kind, limit, path, tasks_file }),
             Err(error) => {
                 cgroup::remove(&path);
                 Err(error)
@@ -164,8 +163,8 @@ impl Made {
         fs::read_to_string(self.path.join(name)).unwrap_or_default()
     }
 
-    fn counted(&self) -> Counted {
-        let mut counted = Counted::default();
+    fn counted(&self) -> LimitEvents {
+        let mut counted = LimitEvents::default();
         match self.kind {
             Kind::Memory => counted.memory_kills = number_after(&self.read("memory.oom_control"), "oom_kill"),
             Kind::Processes => counted.processes_refused = number_after(&self.read("pids.events"), "max"),
@@ -173,19 +172,19 @@ impl Made {
         counted
     }
 
-    /// Whether the next command finds it as this one did: nobody in it, nothing beneath it, nothing counted, and no
-    /// memory to speak of, as of shared memory that outlived its makers.
+    /// Whether it can be reused: no process, no child cgroup, no events, and little charged memory. Shared memory can stay
+    /// charged after its processes have ended.
     fn is_clean(&self) -> bool {
         let has_capacity = || match self.kind {
             Kind::Memory => {
                 let used = self.read("memory.usage_in_bytes").trim().parse().unwrap_or(u64::MAX);
-                used < self.limit / MOST_LEFT
+                used < self.limit / MAX_CHARGED_FRACTION
             }
             Kind::Processes => true,
         };
         let has_children = || fs::metadata(&self.path).map_or(true, |found| found.nlink() > 2);
         let is_empty = fs::read_to_string(self.path.join("cgroup.procs")).is_ok_and(|pids| pids.is_empty());
-        is_empty && self.counted() == Counted::default() && has_capacity() && !has_children()
+        is_empty && self.counted() == LimitEvents::default() && has_capacity() && !has_children()
     }
 }
 
@@ -194,10 +193,10 @@ fn set(kind: Kind, limit: u64, dir: &Path) -> io::Result<()> {
     match kind {
         Kind::Processes => write("pids.max", limit),
         Kind::Memory => {
-            // The kernel rounds down to pages, and takes no more than fits a signed number.
+            // The kernel rounds down to pages and accepts at most `i64::MAX`.
             let limit = limit.min(i64::MAX as u64);
             write("memory.limit_in_bytes", limit)?;
-            // What is swapped out counts as well; kernels without that account have no such file.
+            // Swapped memory counts as well; the file is missing if the kernel does not account for swap.
             match write("memory.memsw.limit_in_bytes", limit) {
                 Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
                 written => written,
@@ -206,11 +205,11 @@ fn set(kind: Kind, limit: u64, dir: &Path) -> io::Result<()> {
     }
 }
 
-/// Ends and removes the groups of a daemon that is gone.
-fn remove_stray(dir: &Path) {
+/// Kills the processes in the groups of an ended daemon, and removes the groups.
+fn remove_stale(dir: &Path) {
     for pid in cgroup::members(dir) {
         let handle = proc::open(pid);
-        // Opened first, then looked up again: the handle is bound to a process that is in there.
+        // Checked again after the pidfd was opened: it then refers to a member, not to a process that reused the pid.
         if let Some(handle) = handle.filter(|_| cgroup::members(dir).contains(&pid)) {
             sys::send(handle.as_fd(), Signal::KILL);
         }

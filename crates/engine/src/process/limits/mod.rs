@@ -1,8 +1,8 @@
-//! Resource limits: what one tree may use up, held by the kernel from before its program runs.
+//! Resource limits of one process tree, which the kernel enforces from before its program runs.
 //!
-//! Memory and processes of a whole tree are held by cgroups: those of version 2 where its controllers are delegated to
-//! the daemon, else those of version 1 where they are mounted and writable. Where neither is, limits of the single
-//! process take their place, which hold less; [`gaps`] says so. Everything else is a limit of the single process.
+//! Cgroups limit memory and processes of a whole tree: those of version 2 if its controllers are delegated to the daemon,
+//! otherwise those of version 1 if they are mounted and writable. Without either, rlimits take their place, which apply to
+//! single processes or to the user; [`gaps`] reports this. All other limits are rlimits.
 
 mod controllers;
 mod gap;
@@ -22,45 +22,45 @@ use super::cgroup::{Lease, Pool};
 use crate::sandbox::ResourceLimits;
 use groups::Groups;
 
-/// The most hierarchies a child joins by itself.
+/// Maximal number of version 1 cgroups that a child joins.
 pub(super) const MAX_JOINED_GROUPS: usize = 2;
 
-/// Makes what holds limits. One per engine; nothing is made before somebody is limited.
+/// Prepares the limits of children. One per engine; creates no cgroup before the first limited child.
 #[derive(Debug, Default)]
 pub(super) struct Limiter {
     groups: OnceLock<Groups>,
     pool: OnceLock<Option<Arc<Pool>>>,
 }
 
-/// What holds one child's limits. Kept until its tree is gone.
+/// The limits of one child. Kept until its tree has ended.
 #[derive(Debug, Default)]
-pub(super) struct Held {
-    /// For the child to set, in this order.
+pub(super) struct ChildLimits {
+    /// Set by the child, in this order.
     pub(super) rlimits: Vec<Rlimit>,
-    /// Of version 1, for the child to join.
+    /// Cgroups of version 1, which the child joins.
     groups: Vec<Group>,
 }
 
-/// What the kernel counted because of limits.
+/// Events that limits caused, as the kernel counts them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(super) struct Counted {
-    /// Members ended because memory was used up.
+pub(super) struct LimitEvents {
+    /// Processes killed because the memory limit was reached.
     pub(super) memory_kills: u64,
-    /// Processes and threads that were not made because there were too many.
+    /// Processes and threads that could not be created because of the limit.
     pub(super) processes_refused: u64,
 }
 
 impl Limiter {
-    /// Prepares what a child needs to be held, and the cgroup to clone it into if that holds a part.
-    pub(super) fn prepare(&self, limits: &ResourceLimits) -> io::Result<(Held, Option<Lease>)> {
+    /// Prepares the limits of a child, and the cgroup to clone it into if that enforces some of them.
+    pub(super) fn prepare(&self, limits: &ResourceLimits) -> io::Result<(ChildLimits, Option<Lease>)> {
         let controllers = Controllers::probe();
-        let mut held = Held { rlimits: rlimits::of(limits, controllers), groups: Vec::new() };
+        let mut held = ChildLimits { rlimits: rlimits::of(limits, controllers), groups: Vec::new() };
         let mut unified = ResourceLimits::default();
-        let wanted = [
+        let requested = [
             (Kind::Memory, controllers.memory, limits.memory_bytes),
             (Kind::Processes, controllers.processes, limits.processes),
         ];
-        for (kind, holder, limit) in wanted {
+        for (kind, holder, limit) in requested {
             match (holder, limit) {
                 (Holder::Unified, Some(_)) if kind == Kind::Memory => unified.memory_bytes = limit,
                 (Holder::Unified, Some(_)) => unified.processes = limit,
@@ -81,31 +81,31 @@ impl Limiter {
     }
 }
 
-impl Held {
-    /// The files through which the child joins its groups.
+impl ChildLimits {
+    /// The `tasks` files with which the child joins its cgroups.
     pub(super) fn joins(&self) -> [Option<BorrowedFd<'_>>; MAX_JOINED_GROUPS] {
-        let mut groups = self.groups.iter().map(Group::entrance);
+        let mut groups = self.groups.iter().map(Group::tasks_file);
         [groups.next().flatten(), groups.next().flatten()]
     }
 
-    /// What was counted so far.
-    pub(super) fn counted(&self) -> Counted {
-        self.groups.iter().fold(Counted::default(), |sum, group| sum + group.counted())
+    /// The events so far.
+    pub(super) fn counted(&self) -> LimitEvents {
+        self.groups.iter().fold(LimitEvents::default(), |sum, group| sum + group.counted())
     }
 }
 
-impl std::ops::Add for Counted {
-    type Output = Counted;
+impl std::ops::Add for LimitEvents {
+    type Output = LimitEvents;
 
-    fn add(self, other: Counted) -> Counted {
-        Counted {
+    fn add(self, other: LimitEvents) -> LimitEvents {
+        LimitEvents {
             memory_kills: self.memory_kills + other.memory_kills,
             processes_refused: self.processes_refused + other.processes_refused,
         }
     }
 }
 
-/// The number behind a word at the beginning of a line, as in `oom_kill 3`.
+/// The number after a word at the start of a line, as in `oom_kill 3`.
 pub(super) fn number_after(text: &str, word: &str) -> u64 {
     let value = |line: &str| line.strip_prefix(word)?.strip_prefix(' ')?.trim().parse().ok();
     text.lines().find_map(value).unwrap_or(0)

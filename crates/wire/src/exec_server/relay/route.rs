@@ -97,9 +97,9 @@ impl<'a> Fields<'a> {
 
     fn number(&mut self) -> Result<u64, RelayError> {
         let mut number = 0_u64;
-        for place in 0..10 {
+        for index in 0..10 {
             let byte = self.take(1)?.first().copied().unwrap_or_default();
-            number |= u64::from(byte & 0x7f) << (7 * place);
+            number |= u64::from(byte & 0x7f) << (7 * index);
             if byte & 0x80 == 0 {
                 return Ok(number);
             }

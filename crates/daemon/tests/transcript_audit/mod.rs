@@ -1,4 +1,4 @@
-//! Every transcript of REXD v1 in a sandbox of its own, and what the audit keeps of it.
+//! Replays every transcript of REXD v1 in its own sandbox and checks the audit records.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -9,7 +9,7 @@ use serde_json::Value;
 use testkit::sandbox::Sandbox;
 use testkit::transcript::{Transport, Vars, check};
 
-const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../spec/rexd-v1/transcripts");
+const DIRECTORY: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../spec/rexd-v1/transcripts");
 /// What transcripts write where a secret may stand: content, input, environment, patches, tokens.
 const MARKER: &str = "MARKER-";
 /// Transcripts replayed at the same time; each has a daemon of its own.
@@ -17,7 +17,7 @@ const WORKERS: usize = 4;
 
 /// The files.
 pub(crate) fn transcripts() -> Vec<PathBuf> {
-    let entries = fs::read_dir(FOLDER).unwrap_or_else(|error| panic!("{FOLDER}: {error}"));
+    let entries = fs::read_dir(DIRECTORY).unwrap_or_else(|error| panic!("{DIRECTORY}: {error}"));
     let mut files: Vec<PathBuf> = entries.map(|entry| entry.unwrap().path()).collect();
     files.retain(|file| file.extension().is_some_and(|extension| extension == "txt"));
     files.sort();
@@ -32,7 +32,7 @@ pub(crate) fn every_transcript_holds<T: Transport>(
     transport: impl Fn(&Sandbox) -> T + Sync + std::panic::RefUnwindSafe,
 ) {
     let mut files = transcripts();
-    assert!(files.len() > 100, "only {} transcripts in {FOLDER}", files.len());
+    assert!(files.len() > 100, "only {} transcripts in {DIRECTORY}", files.len());
     files.retain(|file| concerns(&name_of(file)));
     let waiting = Mutex::new(files.iter());
     let failures = Mutex::new(Vec::new());
@@ -83,7 +83,7 @@ fn check_audit(text: &str, sandbox: &Sandbox, caller: &str) -> Result<(), String
     if audit.contains(MARKER) {
         return Err(format!("a secret is in the audit:\n{audit}"));
     }
-    let asked = methods_asked(text);
+    let asked = count_methods(text);
     let mut kept: BTreeMap<String, usize> = BTreeMap::new();
     for line in audit.lines() {
         let record: Value = serde_json::from_str(line).map_err(|error| format!("audit: {error}: {line}"))?;
@@ -105,7 +105,7 @@ fn check_audit(text: &str, sandbox: &Sandbox, caller: &str) -> Result<(), String
 
 /// How often each method is asked for: requests and notifications, alone and in batches, answered well or not. What
 /// is no request is not counted, and neither is `$/cancel`, which only withdraws one.
-fn methods_asked(text: &str) -> BTreeMap<String, usize> {
+fn count_methods(text: &str) -> BTreeMap<String, usize> {
     let mut asked = BTreeMap::new();
     let mut count = |message: &Value| {
         let id_is_fit = matches!(message["id"], Value::Null | Value::Number(_) | Value::String(_));

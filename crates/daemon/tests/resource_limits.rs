@@ -1,5 +1,5 @@
-//! Hogs: what uses up processes, memory, disk and output is held, and its neighbours notice nothing.
-#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on says so and ends")]
+//! Commands that use up processes, memory, disk and output are limited, and other commands are not affected.
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a failed test panics")]
 
 use std::time::Duration;
 
@@ -40,7 +40,7 @@ fn are_held() -> bool {
 }
 
 /// Where the limits cannot be held, a session that wants them is told so.
-fn the_gap_is_told() {
+fn the_gap_is_reported() {
     let sandbox = Sandbox::with_config(&config());
     let served = ServedDaemon::start(REXD, &sandbox);
     let opened = served.client(CarrierKind::Unix).open_with(json!({ "sandbox": "tight" }));
@@ -76,7 +76,7 @@ fn work_beside(client: &mut AnyClient, session: &str, count: usize, mut look: im
 #[test]
 fn hogs_are_held_while_every_command_of_a_neighbour_succeeds() {
     if !are_held() {
-        return the_gap_is_told();
+        return the_gap_is_reported();
     }
     let sandbox = Sandbox::with_config(&config());
     let mut served = ServedDaemon::start(REXD, &sandbox);
@@ -119,7 +119,7 @@ fn hogs_are_held_while_every_command_of_a_neighbour_succeeds() {
 #[test]
 fn a_daemon_that_ends_takes_a_bomb_along() {
     if !are_held() {
-        return the_gap_is_told();
+        return the_gap_is_reported();
     }
     let sandbox = Sandbox::with_config(&config());
     let mut served = ServedDaemon::start(REXD, &sandbox);

@@ -1,5 +1,5 @@
-//! Who may speak to exec-server, what is said to nonsense, and how other faces see its processes.
-#![expect(clippy::unwrap_used, reason = "a test that fails may panic")]
+//! Access to exec-server: origins, tokens, invalid messages, and its processes through other faces.
+#![expect(clippy::unwrap_used, reason = "a failed test panics")]
 
 mod exec_server;
 
@@ -25,7 +25,7 @@ fn status(served: &ServedDaemon, request: &str) -> u16 {
 }
 
 #[test]
-fn only_programs_come_in_and_readiness_can_be_asked_for() {
+fn web_pages_are_rejected_and_readiness_can_be_queried() {
     let sandbox = Sandbox::new();
     let served = ServedDaemon::start(&sandbox, &[]);
     assert_eq!(status(&served, "GET /readyz HTTP/1.1"), 200);
@@ -57,7 +57,7 @@ fn a_token_is_needed_where_one_is_set_and_everywhere_but_on_loopback() {
 }
 
 #[test]
-fn strangers_who_say_nothing_make_room_for_others() {
+fn silent_unauthenticated_connections_are_closed_for_new_ones() {
     let sandbox = Sandbox::new();
     let served = ServedDaemon::start(&sandbox, &[]);
     let mut known = served.client();

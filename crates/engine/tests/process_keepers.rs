@@ -1,5 +1,5 @@
-//! Processes that somebody else keeps: the same handle, a relay behind it, and a session whose end leaves them alone.
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop where it is")]
+//! Processes owned by a keeper: the same handle, a relay behind it, and a session whose end does not affect them.
+#![allow(clippy::unwrap_used, reason = "a failed test panics")]
 
 mod support;
 
@@ -152,7 +152,7 @@ async fn a_kept_process_counts_for_no_limit_and_is_in_no_list_of_the_engine() {
 
 /// ARCHITECTURE.md, invariant 28.
 #[tokio::test]
-async fn the_end_of_a_session_stops_the_relay_and_asks_nothing_of_the_keeper() {
+async fn the_end_of_a_session_stops_the_relay_without_a_request_to_the_keeper() {
     let (_engine, mut session) = session();
     let (kept, news, asked) = kept(0);
     let (_process, _reader) = session.adopt(kept);

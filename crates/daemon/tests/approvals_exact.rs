@@ -1,5 +1,5 @@
-//! What an approver saw is what is done: in that place, once, all of it, and only while no rule denies it.
-#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on says so and ends")]
+//! The executed operation is exactly the approved one: in the same directory, once, completely, and only if no rule denies it.
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a failed test panics")]
 
 use std::os::unix::fs::symlink;
 use std::time::Duration;
@@ -87,7 +87,7 @@ impl Asking {
 }
 
 #[test]
-fn what_was_approved_is_denied_if_the_policy_denies_it_by_then() {
+fn an_approved_operation_is_denied_if_the_policy_denies_it_by_then() {
     let mut asking = Asking::new(ASKS);
     let command = asking.ask("exec.start", json!({ "argv": ["touch", "made"] }));
     let write = asking.ask("fs.write", json!({ "path": "guarded/made", "content": "x" }));
@@ -105,7 +105,7 @@ fn what_was_approved_is_denied_if_the_policy_denies_it_by_then() {
 }
 
 #[test]
-fn what_was_approved_is_done_where_the_session_was_when_it_asked() {
+fn an_approved_operation_runs_in_the_directory_of_the_request() {
     let mut asking = Asking::new(ASKS);
     std::fs::create_dir(asking.sandbox.path("root/other/guarded")).unwrap();
     let command = asking.ask("exec.start", json!({ "argv": ["touch", "made"] }));
@@ -123,7 +123,7 @@ fn what_was_approved_is_done_where_the_session_was_when_it_asked() {
 }
 
 #[test]
-fn a_key_is_asked_about_once_and_then_answered_from_memory() {
+fn a_repeated_key_needs_no_second_approval() {
     let mut asking = Asking::new(ASKS);
     asking.sandbox.write("root/guarded/note", "old\n");
     let edit =
@@ -135,7 +135,7 @@ fn a_key_is_asked_about_once_and_then_answered_from_memory() {
 }
 
 #[test]
-fn an_answer_where_no_rule_asks_holds_for_the_very_same_operation_only() {
+fn an_approval_by_the_default_applies_to_the_identical_operation_only() {
     let mut asking = Asking::new("[policy]\ndefault = \"ask\"\nfiles_default = \"ask\"\n");
     asking.sandbox.write("root/other/in/it", "x");
     let input = |text: &str| json!({ "argv": ["sh"], "stdin": text });
@@ -158,7 +158,7 @@ fn an_answer_where_no_rule_asks_holds_for_the_very_same_operation_only() {
 }
 
 #[test]
-fn a_question_shows_nobody_what_the_asker_may_not_read() {
+fn an_approval_request_does_not_show_files_that_the_requester_may_not_read() {
     let mut asking = Asking::new(ASKS);
     asking.sandbox.write("root/guarded/secret", "hidden\n");
     let refused = asking.say("fs.write", json!({ "path": "guarded/secret", "content": "x" }));
@@ -195,7 +195,7 @@ fn an_approved_write_may_make_the_directories_on_its_way() {
 }
 
 #[test]
-fn a_tree_is_judged_by_what_is_in_it() {
+fn a_tree_is_decided_by_its_entries() {
     let sandbox =
         Sandbox::with_config("[[policy.rules]]\nname = \"env\"\naction = \"deny\"\npaths = [\"**/.env\"]\n");
     for name in ["plain/a/b", "plain/c", "holding/deep/.env", "holding/d"] {
@@ -220,7 +220,7 @@ fn a_tree_is_judged_by_what_is_in_it() {
 }
 
 #[test]
-fn a_large_file_is_told_by_its_size_and_a_change_of_it_is_noticed() {
+fn a_large_file_is_shown_by_its_size_and_its_change_is_detected() {
     let sandbox = Sandbox::with_config(
         "[[policy.rules]]\nname = \"big\"\naction = \"ask\"\npaths = [\"**/big\"]\naccess = \"write\"\n",
     );

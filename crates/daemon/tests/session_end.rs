@@ -1,5 +1,5 @@
-//! What a session leaves behind when it ends, and what it must not wait for: processes of others, and those of keepers.
-#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on says so and ends")]
+//! The end of a session: it leaves no process and does not wait for processes of other sessions and of keepers.
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a failed test panics")]
 
 use serde_json::{Value, json};
 use testkit::client::AnyClient;
@@ -31,7 +31,7 @@ fn meanwhile(client: &mut AnyClient) -> Vec<Value> {
 }
 
 #[test]
-fn a_session_that_only_watched_ends_at_once_and_tells_no_more() {
+fn a_session_that_only_attached_ends_at_once_and_sends_no_more_events() {
     let sandbox = Sandbox::new();
     let served = ServedDaemon::start(REXD, &sandbox);
     let mut owner = served.client(CarrierKind::Unix);
@@ -73,7 +73,7 @@ fn waiting_for_a_detached_process_does_not_hold_up_the_end() {
 }
 
 #[test]
-fn a_detached_start_is_answered_even_if_nothing_else_is_asked() {
+fn a_detached_start_is_answered_without_further_requests() {
     let sandbox = Sandbox::new();
     let mut rexd = Rexd::start_open(REXD, &sandbox);
     let session = rexd.open();
@@ -90,7 +90,7 @@ fn a_detached_start_is_answered_even_if_nothing_else_is_asked() {
 }
 
 #[test]
-fn what_is_typed_into_a_process_that_is_still_looked_for_keeps_its_order() {
+fn input_to_a_process_that_is_being_attached_keeps_its_order() {
     let sandbox = Sandbox::new();
     let mut first = Rexd::start_open(REXD, &sandbox);
     let session = first.open();

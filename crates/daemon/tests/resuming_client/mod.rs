@@ -1,4 +1,4 @@
-//! Traveller: a client of `rexd --stdio` whose link breaks, and who comes back over a new one.
+//! A client of `rexd --stdio` that reconnects through a new process and resumes its session.
 #![allow(dead_code, reason = "each test uses its part")]
 
 use std::path::PathBuf;
@@ -15,12 +15,12 @@ use testkit::sandbox::Sandbox;
 
 pub(crate) const REXD: &str = env!("CARGO_BIN_EXE_rexd");
 
-/// A client, its session, and every program it ever spoke through.
-pub(crate) struct Traveller<'a> {
+/// A client, its session, and the process of each of its connections.
+pub(crate) struct ResumingClient<'a> {
     pub(crate) client: Client<Pipes>,
     /// What `session.open` returned.
     pub(crate) opened: Value,
-    links: Vec<Child>,
+    connections: Vec<Child>,
     start: Box<dyn Fn() -> Command + 'a>,
     log: Log,
 }
@@ -32,20 +32,25 @@ pub(crate) fn local(sandbox: &Sandbox) -> Command {
     command
 }
 
-/// Where the landing of a session is.
-pub(crate) fn landing(sandbox: &Sandbox, session: &str) -> PathBuf {
+/// The path of a session's resume socket.
+pub(crate) fn resume_socket(sandbox: &Sandbox, session: &str) -> PathBuf {
     sandbox.path(format!("home/state/rexd/sessions/{session}.sock"))
 }
 
-impl<'a> Traveller<'a> {
+impl<'a> ResumingClient<'a> {
     /// Starts the command and opens a session that may be resumed.
-    pub(crate) fn open(start: impl Fn() -> Command + 'a, more: Value) -> Traveller<'a> {
+    pub(crate) fn open(start: impl Fn() -> Command + 'a, more: Value) -> ResumingClient<'a> {
         let log = Log::new();
         let (child, pipes) = connect(start(), &log);
         let client = Client::new(pipes, log.clone());
-        let mut this =
-            Traveller { client, opened: Value::Null, links: vec![child], start: Box::new(start), log };
-        let mut params = json!({ "client_name": "traveller", "resume": true });
+        let mut this = ResumingClient {
+            client,
+            opened: Value::Null,
+            connections: vec![child],
+            start: Box::new(start),
+            log,
+        };
+        let mut params = json!({ "client_name": "resuming", "resume": true });
         params.as_object_mut().unwrap().extend(more.as_object().cloned().unwrap_or_default());
         this.opened = this.client.open_with(params);
         this
@@ -66,43 +71,43 @@ impl<'a> Traveller<'a> {
         self.client.call(method, params)
     }
 
-    /// What to say to come back.
+    /// The params of `session.resume`.
     pub(crate) fn resume(&self) -> Value {
         let last = self.client.invariants.last_event(&self.session());
         json!({ "session_id": self.session(), "resume_token": self.opened["resume_token"], "last_event_id": last })
     }
 
-    /// The program of the first link: the daemon itself, or the ssh that leads to it.
+    /// The process of the first connection: the daemon itself, or ssh.
     pub(crate) fn first(&self) -> i32 {
-        i32::try_from(self.links[0].id()).unwrap()
+        i32::try_from(self.connections[0].id()).unwrap()
     }
 
-    /// The program of the link that is in use.
+    /// The process of the current connection.
     pub(crate) fn last(&mut self) -> &mut Child {
-        self.links.last_mut().unwrap()
+        self.connections.last_mut().unwrap()
     }
 
-    /// Lets go of the link without a word, as a client does that dies.
-    pub(crate) fn vanish(&mut self) {
+    /// Closes the connection without a message, as a killed client does.
+    pub(crate) fn disconnect(&mut self) {
         self.client.carrier.close_output();
         self.client.carrier.close_input();
     }
 
-    /// Kills the program at this end of the link, and only then lets go.
-    pub(crate) fn kill_link(&mut self) {
+    /// Kills the process of the connection, then closes the connection.
+    pub(crate) fn kill_connection(&mut self) {
         self.last().kill().unwrap();
-        self.vanish();
+        self.disconnect();
     }
 
-    /// Another link. Whatever was on the way on the one before is lost.
+    /// Opens another connection. Messages in transit on the old one are lost.
     pub(crate) fn connect(&mut self) {
         let (child, pipes) = connect((self.start)(), &self.log);
-        self.links.push(child);
+        self.connections.push(child);
         self.client.reconnect(pipes);
     }
 
-    /// Another link, and the session taken up there.
-    pub(crate) fn come_back(&mut self) -> Value {
+    /// Opens another connection and resumes the session.
+    pub(crate) fn reconnect(&mut self) -> Value {
         self.connect();
         let params = self.resume();
         let resumed = self.client.call("session.resume", params);
@@ -110,7 +115,7 @@ impl<'a> Traveller<'a> {
         resumed
     }
 
-    /// Reads on until so many bytes of output have come, or the exit; whether that has come.
+    /// Reads until `bytes` bytes of output or the exit have arrived; returns whether the exit has.
     pub(crate) fn read_up_to(&mut self, finished: &mut CommandOutcome, bytes: usize) -> bool {
         let process_id = finished.process_id.clone();
         while finished.stdout.len() < bytes {
@@ -123,25 +128,25 @@ impl<'a> Traveller<'a> {
         false
     }
 
-    /// Closes the session and the link, and sees every program end.
+    /// Closes the session and the connection, and checks that every process ends.
     pub(crate) fn close(mut self) {
         assert_eq!(self.call("session.close", json!({}))["ok"], true);
         self.client.carrier.close_output();
         assert_eq!(self.client.rest(), Vec::<Value>::new());
         let deadline = Instant::now() + PATIENCE;
-        for link in &mut self.links {
-            let pid = i32::try_from(link.id()).unwrap();
+        for process in &mut self.connections {
+            let pid = i32::try_from(process.id()).unwrap();
             assert!(watch(pid).ends_before(deadline), "{pid} is left; the log:\n{}", self.log.text());
-            link.wait().unwrap();
+            process.wait().unwrap();
         }
     }
 }
 
-impl Drop for Traveller<'_> {
+impl Drop for ResumingClient<'_> {
     fn drop(&mut self) {
-        for link in &mut self.links {
-            link.kill().ok();
-            link.wait().ok();
+        for process in &mut self.connections {
+            process.kill().ok();
+            process.wait().ok();
         }
     }
 }

@@ -1,5 +1,5 @@
-//! The hub's doors: through TLS, with a certificate that changes, and for two executors that want to be the same one.
-#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on says so and ends")]
+//! The hub over TLS, with a changed certificate, and with two executors of the same id.
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a failed test panics")]
 
 mod through_hub;
 
@@ -54,7 +54,7 @@ fn executor_and_harness_meet_over_tls_and_a_new_certificate_is_taken_without_a_r
 }
 
 #[tokio::test]
-async fn of_two_executors_with_one_id_the_first_is_told_and_the_last_serves() {
+async fn of_two_executors_with_one_id_the_first_is_closed_and_the_last_serves() {
     let mut world = HubWorld::new(Executor::Rexd);
     let first = world.connect(&world.addresses).await;
     world.join(Executor::Rexd);

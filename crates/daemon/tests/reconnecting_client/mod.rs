@@ -1,4 +1,4 @@
-//! Survivor: a client that comes back after every cut and resumes its session, as the protocol says.
+//! A client that reconnects after every interruption and resumes its session, as the protocol defines it.
 
 use std::collections::VecDeque;
 use std::io;
@@ -11,12 +11,12 @@ use testkit::proxy::{CutKind, Direction, Proxy};
 use testkit::serve::{CarrierKind, ServedDaemon};
 use testkit::tries::Tries;
 
-/// How long the daemon may hold on to a link that is gone.
-const LETTING_GO: Duration = Duration::from_secs(20);
-/// Bytes after which a planned cut is due, at the most: more than a conversation has.
+/// How long the daemon may take to detect an interrupted connection.
+const DETECTION: Duration = Duration::from_secs(20);
+/// Maximal position of a planned interruption: more bytes than a conversation has.
 const FARTHEST: u64 = 40_000;
 
-/// Numbers that look random and are the same for the same seed.
+/// Pseudo-random numbers from a seed.
 #[derive(Debug, Clone)]
 pub(crate) struct Dice(u64);
 
@@ -33,49 +33,54 @@ impl Dice {
         (self.0.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 3) % end.max(1)
     }
 
-    /// A way to cut that both ends can see.
+    /// A kind of interruption that both ends detect.
     pub(crate) fn how(&mut self) -> CutKind {
         if self.below(2) == 0 { CutKind::Closed } else { CutKind::Reset }
     }
 }
 
-/// A client, its session and the bad link it uses.
-pub(crate) struct Survivor {
+/// A client, its session, and the proxy that interrupts its connections.
+pub(crate) struct ReconnectingClient {
     client: AnyClient,
     proxy: Proxy,
     way: CarrierKind,
     /// What `session.open` returned.
     session: Value,
-    folder: PathBuf,
+    directory: PathBuf,
     events: VecDeque<Value>,
-    /// Cuts that are still to come, each planned when the one before was made.
+    /// The remaining interruptions; each is armed after the one before.
     planned: Vec<(Direction, usize, CutKind)>,
     /// Lines written without a key: whether each was answered.
     unkeyed: Vec<bool>,
     keyed: usize,
-    /// Whether a client without a link comes back with a header alone; every other time it asks first.
+    /// Over HTTP: whether the last reconnection used only a `Last-Event-ID` header. The two ways alternate.
     only_listens: bool,
-    /// How often it was told to try again, while the daemon still believed in an old link.
-    pub(crate) told_to_retry: usize,
+    /// How often the server returned `data.retry`, because it had not detected the interruption.
+    pub(crate) retries: usize,
 }
 
-impl Survivor {
-    pub(crate) fn new(served: &ServedDaemon, proxy: Proxy, way: CarrierKind, folder: PathBuf) -> Survivor {
-        std::fs::create_dir(&folder).unwrap();
+impl ReconnectingClient {
+    pub(crate) fn new(
+        served: &ServedDaemon,
+        proxy: Proxy,
+        way: CarrierKind,
+        directory: PathBuf,
+    ) -> ReconnectingClient {
+        std::fs::create_dir(&directory).unwrap();
         let carrier = proxy.addresses.connect(way).unwrap();
         let client = Client::new(carrier, served.log.clone());
-        Survivor {
+        ReconnectingClient {
             client,
             proxy,
             way,
             session: Value::Null,
-            folder,
+            directory,
             events: VecDeque::new(),
             planned: Vec::new(),
             unkeyed: Vec::new(),
             keyed: 0,
             only_listens: false,
-            told_to_retry: 0,
+            retries: 0,
         }
     }
 
@@ -83,11 +88,11 @@ impl Survivor {
         &self.proxy
     }
 
-    pub(crate) fn folder(&self) -> &Path {
-        &self.folder
+    pub(crate) fn directory(&self) -> &Path {
+        &self.directory
     }
 
-    /// Plans up to so many cuts, at any byte of either direction; many of them early.
+    /// Plans up to `most` interruptions at random bytes of either direction, many of them early.
     pub(crate) fn plan(&mut self, dice: &mut Dice, most: u64) {
         for _ in 0..=dice.below(most) {
             let toward = if dice.below(3) == 0 { Direction::Daemon } else { Direction::Client };
@@ -103,9 +108,9 @@ impl Survivor {
         }
     }
 
-    /// Opens the session. Nobody can come back to one whose answer never came: then another is opened.
+    /// Opens the session. If the response is lost, opens another one: without it, a session cannot be resumed.
     pub(crate) fn open(&mut self) {
-        let params = json!({ "client_name": "survivor", "resume": true, "max_frame_bytes": 16_384 });
+        let params = json!({ "client_name": "reconnecting", "resume": true, "max_frame_bytes": 16_384 });
         loop {
             match self.client.ask("session.open", params.clone()) {
                 Ok(mut answer) => {
@@ -118,7 +123,7 @@ impl Survivor {
         }
     }
 
-    /// A new connection, through which the next cut may come.
+    /// Opens a new connection and arms the next interruption.
     fn connect(&mut self) {
         self.keep_events();
         loop {
@@ -131,14 +136,14 @@ impl Survivor {
         }
     }
 
-    /// Connects again and goes on after the last event that arrived whole.
-    pub(crate) fn come_back(&mut self) {
+    /// Reconnects and continues after the last event that arrived completely.
+    pub(crate) fn reconnect(&mut self) {
         self.only_listens = self.way == CarrierKind::Http && !self.only_listens;
         if self.only_listens {
             return self.listen_again();
         }
-        // The daemon learns of a cut when its kernel does, which is not now.
-        let mut tries = Tries::within(LETTING_GO, "the daemon lets go of the old link");
+        // The daemon may detect the interruption later.
+        let mut tries = Tries::within(DETECTION, "the daemon detects the interruption");
         self.connect();
         loop {
             let session = self.session["session_id"].as_str().unwrap().to_owned();
@@ -149,11 +154,11 @@ impl Survivor {
                 Err(_cut) => self.connect(),
                 Ok(answer) if answer["error"]["data"]["retry"] == true => {
                     assert_eq!(answer["error"]["code"], -32006, "{answer}");
-                    self.told_to_retry += 1;
+                    self.retries += 1;
                     tries.again();
                 }
                 Ok(answer) if answer["result"]["session_id"] == session.as_str() => {
-                    assert_eq!(answer["result"]["lost"], 0, "nothing had to be given up: {answer}");
+                    assert_eq!(answer["result"]["lost"], 0, "no event was lost: {answer}");
                     return;
                 }
                 Ok(answer) => self.fail(&format!("not resumed: {answer}")),
@@ -161,7 +166,7 @@ impl Survivor {
         }
     }
 
-    /// Comes back as a browser does: a new stream of events, after the last that arrived whole.
+    /// Reconnects like a browser: with a new event stream after the last event that arrived completely.
     fn listen_again(&mut self) {
         self.keep_events();
         let session = self.session["session_id"].as_str().unwrap().to_owned();
@@ -192,7 +197,7 @@ impl Survivor {
             }
             match self.client.try_take("an event", |message| message.get("method").is_some()) {
                 Ok(event) => return event,
-                Err(_cut) => self.come_back(),
+                Err(_cut) => self.reconnect(),
             }
         }
     }
@@ -209,19 +214,19 @@ impl Survivor {
         params
     }
 
-    /// Asks once; an error if the answer did not come.
+    /// Sends a request once; an error if the response was lost.
     pub(crate) fn ask(&mut self, method: &str, params: Value) -> io::Result<Value> {
         self.client.ask(method, self.with_session(&params))
     }
 
-    /// Asks for something that may be asked again, until it is answered well.
+    /// Sends a repeatable request until it succeeds.
     pub(crate) fn call(&mut self, method: &str, params: Value) -> Value {
-        let mut tries = Tries::within(LETTING_GO, "the first request with this key is done");
+        let mut tries = Tries::within(DETECTION, "the first request with this key is completed");
         loop {
             match self.ask(method, params.clone()) {
-                Err(_cut) => self.come_back(),
+                Err(_cut) => self.reconnect(),
                 Ok(mut answer) if answer.get("result").is_some() => return answer["result"].take(),
-                // The first one is still being done; it was asked again before its end.
+                // The first request with this key is still running.
                 Ok(answer) if answer["error"]["data"]["field"] == "idempotency_key" => {
                     tries.again();
                 }
@@ -230,36 +235,36 @@ impl Survivor {
         }
     }
 
-    /// Asks for something that does no harm when it is done twice, or comes too late.
-    pub(crate) fn call_until_it_counts(&mut self, method: &str, params: Value) {
+    /// Sends a request until it is answered; it may be executed twice or fail.
+    pub(crate) fn call_until_answered(&mut self, method: &str, params: Value) {
         while self.ask(method, params.clone()).is_err() {
-            self.come_back();
+            self.reconnect();
         }
     }
 
-    /// Adds lines to two files: one with a key each, asked until it is answered, one without, asked once.
+    /// Appends lines to two files: to one with a key and repeated until answered, to the other without a key and once.
     pub(crate) fn write_lines(&mut self, count: usize, dice: &mut Dice) {
         for _ in 0..count {
             let padding = "x".repeat(dice.below(300) as usize);
             let line = format!("keyed {} {padding}\n", self.keyed);
-            let (path, key) = (self.folder.join("keyed"), format!("line {}", self.keyed));
+            let (path, key) = (self.directory.join("keyed"), format!("line {}", self.keyed));
             let params = json!({ "path": path, "content": line, "mode": "append", "idempotency_key": key });
             self.call("fs.write", params);
             self.keyed += 1;
             let line = format!("unkeyed {} {padding}\n", self.unkeyed.len());
-            let params = json!({ "path": self.folder.join("unkeyed"), "content": line, "mode": "append" });
+            let params = json!({ "path": self.directory.join("unkeyed"), "content": line, "mode": "append" });
             let answer = self.ask("fs.write", params);
             self.unkeyed.push(answer.as_ref().is_ok_and(|answer| answer.get("result").is_some()));
             if answer.is_err() {
-                self.come_back();
+                self.reconnect();
             }
         }
     }
 
-    /// What was answered was done once; what was not, once or never.
+    /// Checks that answered writes were executed once, and unanswered ones at most once.
     pub(crate) fn check_lines(&self) {
         let count = |name: &str, start: String| {
-            let text = std::fs::read_to_string(self.folder.join(name)).unwrap_or_default();
+            let text = std::fs::read_to_string(self.directory.join(name)).unwrap_or_default();
             text.lines().filter(|line| line.starts_with(&start)).count()
         };
         for number in 0..self.keyed {
@@ -271,13 +276,13 @@ impl Survivor {
         }
     }
 
-    /// Ends the session, so that the next case finds the daemon as this one did.
+    /// Ends the session, so that it does not affect the next case.
     pub(crate) fn close(&mut self) {
         self.proxy.call_off();
         self.planned.clear();
         let answer = self.ask("session.close", json!({}));
         if answer.is_err() {
-            self.come_back();
+            self.reconnect();
             self.call("session.close", json!({}));
         }
     }

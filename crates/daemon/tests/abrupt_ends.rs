@@ -1,5 +1,5 @@
-//! Endings nobody announced: whatever happens to the daemon or its client, nothing it started is left.
-#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on says so and ends")]
+//! Abrupt ends of the daemon or its client: no started process is left.
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a failed test panics")]
 
 use std::time::{Duration, Instant};
 
@@ -14,7 +14,7 @@ const REXD: &str = env!("CARGO_BIN_EXE_rexd");
 const CONTAINMENTS: [Option<&str>; 2] = [None, Some("marks")];
 
 /// Starts processes that never end by themselves, terminals among them, and returns all that belong to them.
-fn start_crowd(rexd: &mut Rexd, session: &str, mark: &str) -> Vec<proc::ProcessWatch> {
+fn start_processes(rexd: &mut Rexd, session: &str, mark: &str) -> Vec<proc::ProcessWatch> {
     let (name, value) = mark.split_once('=').unwrap();
     let line = "trap '' TERM HUP INT; (setsid sh -c 'echo away $$ .; exec sleep 1000' &); \
                 echo leader $$ .; exec sleep 1000";
@@ -45,7 +45,7 @@ fn an_ending(containment: Option<&str>, name: &str, end: impl FnOnce(&mut Rexd))
     let mut rexd = Rexd::spawn(command);
     let session = rexd.open();
     let mark = format!("REXD_CROWD={}", sandbox.root().display());
-    let crowd = start_crowd(&mut rexd, &session, &mark);
+    let crowd = start_processes(&mut rexd, &session, &mark);
     end(&mut rexd);
     let status = rexd.wait();
     assert_eq!(status.code(), Some(0), "{name} ({containment:?}): {status}; {}", rexd.log());
@@ -74,7 +74,7 @@ fn a_client_that_stops_listening_takes_every_tree_along() {
 }
 
 #[test]
-fn a_client_that_stops_listening_is_noticed_before_there_is_anything_to_say() {
+fn a_client_that_closes_its_input_is_noticed_before_the_next_event() {
     an_ending(None, "closed output, in silence", Rexd::close_output);
 }
 
@@ -121,7 +121,7 @@ fn a_client_that_never_reads_and_leaves_is_no_reason_to_hang() {
 }
 
 #[test]
-fn a_signal_ends_every_tree_even_when_nobody_reads_and_the_rest_can_still_be_read() {
+fn a_signal_ends_every_tree_even_if_the_client_does_not_read_and_the_output_can_still_be_read() {
     let sandbox = Sandbox::new();
     let mut rexd = Rexd::start_open(REXD, &sandbox);
     let session = rexd.open();
