@@ -26,7 +26,7 @@ use crate::Error;
 /// Threads of one search.
 const MAX_THREADS: usize = 8;
 
-/// Case sensitivity.
+/// Whether upper and lower case differ.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Case {
     /// Insensitive unless the pattern contains an upper-case letter.
