@@ -23,7 +23,7 @@ use super::scan::ScanBudget;
 use super::stat::FileKind;
 use crate::Error;
 
-/// Threads of one search.
+/// Threads of one search; files wait for a free one.
 const MAX_THREADS: usize = 8;
 
 /// Whether upper and lower case differ.
