@@ -20,7 +20,7 @@ const PREFIX: &str = ".rexd-";
 const SUFFIX: &str = ".tmp";
 /// How long a temporary file of unknown origin is kept.
 const FOREIGN_REST: Duration = Duration::from_secs(3600);
-/// Limit on the directories remembered as cleaned; beyond it all are forgotten.
+/// Directories remembered as cleaned; beyond it all are forgotten and cleaned again at the next write.
 const MOST_REMEMBERED: usize = 1024;
 
 /// A new unique name.

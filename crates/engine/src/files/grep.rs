@@ -23,13 +23,13 @@ use super::resolve::{SAFE_FLAGS, is_of_process, open_beneath};
 use super::scan::ScanBudget;
 use crate::Error;
 
-/// Threads of one search.
+/// Threads of one search; files wait for a free one.
 const MAX_THREADS: usize = 8;
 
 /// Memory for lines of one search, divided among its threads. A file with a longer line is searched up to that line.
 const MAX_HEAP: usize = 64 * 1024 * 1024;
 
-/// Case sensitivity.
+/// Whether upper and lower case differ.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Case {
     /// Insensitive unless the pattern contains an upper-case letter.

@@ -43,7 +43,7 @@ pub(super) struct Shared<'a> {
     pub(super) deliver: &'a (dyn Fn(Vec<Match>) + Sync),
 }
 
-/// Limit on the text of one search, context included.
+/// Text of the matches of one search, context included; beyond it the result is truncated.
 const MAX_BYTES: usize = 16 * 1024 * 1024;
 
 /// Collects the matches of one file.

@@ -32,7 +32,7 @@ pub enum Access {
 }
 
 impl Access {
-    /// `read` or `write`.
+    /// The name in messages and policies: `read` or `write`.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Read => "read",

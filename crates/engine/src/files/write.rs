@@ -290,7 +290,7 @@ fn open_for_writing(
     Ok((file, false))
 }
 
-/// Writes all bytes.
+/// Writes all bytes and repeats partial or interrupted writes.
 pub(super) fn write_all(file: impl AsFd, mut bytes: &[u8]) -> Result<(), Errno> {
     while !bytes.is_empty() {
         let written = retry(|| rustix::io::write(file.as_fd(), bytes))?;

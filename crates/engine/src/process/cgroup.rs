@@ -19,7 +19,7 @@ use crate::sandbox::ResourceLimits;
 
 /// Number of cgroups created at a time when the pool is empty.
 const BATCH: usize = 8;
-/// Maximal number of idle cgroups; further ones are removed.
+/// Idle cgroups kept for the next commands; beyond it they are removed.
 const MAX_IDLE: usize = 64;
 const DIR_PREFIX: &str = "rexd-";
 /// Initial buffer for `/proc/self/cgroup` and `/proc/self/mountinfo`, whose lengths are unknown.

@@ -49,7 +49,7 @@ impl Signal {
         (1..=HIGHEST).contains(&number).then_some(Signal(number))
     }
 
-    /// Its number.
+    /// The number of the signal in the kernel.
     pub fn number(self) -> i32 {
         self.0
     }

@@ -35,7 +35,7 @@ impl Kind {
     }
 }
 
-/// Maximal number of idle groups; further ones are removed.
+/// Idle version 1 cgroups kept for the next commands; beyond it they are removed.
 const MAX_IDLE: usize = 16;
 /// A group is reused only if less than this fraction of its memory limit is still charged.
 const MAX_CHARGED_FRACTION: u64 = 32;
