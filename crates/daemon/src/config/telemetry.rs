@@ -1,7 +1,7 @@
 //! `[telemetry]`: metrics and traces.
 
 use super::section::{ConfigError, Section};
-use crate::observe::traces::Endpoint;
+use crate::observe::traces::check_endpoint;
 
 /// The settings of metrics and traces.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -20,7 +20,7 @@ impl Default for TelemetryConfig {
 
 pub(super) fn telemetry(section: Section<'_, '_>) -> Result<TelemetryConfig, ConfigError> {
     let otlp_endpoint = section.text("otlp_endpoint")?.filter(|url| !url.is_empty());
-    if let Some(Err(error)) = otlp_endpoint.as_deref().map(Endpoint::parse) {
+    if let Some(Err(error)) = otlp_endpoint.as_deref().map(check_endpoint) {
         return Err(section.document.error(section.span_of("otlp_endpoint"), error.to_string()));
     }
     let metrics = section.boolean("metrics")?.unwrap_or(true);

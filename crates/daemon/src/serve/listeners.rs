@@ -155,7 +155,7 @@ fn traces(config: &Config, metrics: &Metrics) -> anyhow::Result<(Traces, Option<
     let endpoint = config.telemetry.otlp_endpoint.as_deref();
     match traces::TraceSettings::read(endpoint, |name| std::env::var(name).ok())? {
         Some(settings) => {
-            let (traces, exporting) = Traces::start(settings, metrics.clone())?;
+            let (traces, exporting) = Traces::start(settings, metrics.clone());
             Ok((traces, Some(exporting)))
         }
         None => Ok((Traces::off(), None)),
