@@ -194,7 +194,7 @@ async fn open(sockets: &Sockets, listeners: &Listeners, passed: Vec<OwnedFd>) ->
     }
     if let Some(path) = &listeners.unix {
         let unix = UnixSocket::bind(path)?;
-        let path = std::path::absolute(unix.path())?;
+        let path = std::path::absolute(&unix.path)?;
         urls.push(format!("unix://{}", path.display()));
         sockets.serve_unix(unix);
     }
@@ -238,8 +238,9 @@ fn serve_stdio(sockets: &Sockets) -> anyhow::Result<()> {
 fn reload(source: &ConfigArgs, paths: &Paths, server: &HttpFrontEnd, tls: Option<&Tls>) {
     match Config::load(source, paths) {
         Ok(config) => {
-            // It says itself what is wrong.
-            drop(server.authenticator.auth.reload(&config));
+            if let Err(error) = server.authenticator.auth.reload(&config) {
+                tracing::error!("reloading the tokens failed, keeping the old ones: {error}");
+            }
             server.face.core().policy.replace(RuntimePolicy::new(&config, paths));
             tracing::info!("the policy was read again: {} rules", config.policy.settings().rules.len());
         }
