@@ -1,4 +1,4 @@
-//! From a configuration to a running daemon: one engine, the faces over it, and an orderly end.
+//! Runs the daemon of a configuration: one engine, the faces on top of it, and the shutdown.
 
 mod exec_server_face;
 mod listeners;
@@ -39,10 +39,10 @@ use crate::observe::audit::{self, AuditFile};
 use crate::observe::metrics::{Metrics, Transport};
 use crate::observe::traces::Traces;
 
-/// How long the clients of disconnected sessions may take to close when the daemon ends.
+/// The time that clients of disconnected sessions have to close when the daemon ends.
 const RESUME_CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Serves REXD on standard input and output until its peer is done or a signal ends the daemon.
+/// Serves REXD on standard input and output until its peer disconnects or a signal ends the daemon.
 pub async fn stdio(config: &Config, paths: &Paths) -> anyhow::Result<()> {
     let shutdown = signals::handle_shutdown(true)?;
     let stop = shutdown.stop.clone();
@@ -101,7 +101,7 @@ fn retention(config: &ServerConfig) -> Retention {
     }
 }
 
-/// What all faces share, as configured.
+/// The core that all faces share, as configured.
 pub fn core(
     config: &Config,
     paths: &Paths,
@@ -131,19 +131,19 @@ pub fn core(
     })
 }
 
-/// What waits for a decision is written down below the state folder, if there is a home for one.
+/// The approvals. Pending ones are stored in the state directory, if there is one.
 fn approvals(paths: &Paths) -> Approvals {
     match paths.state.as_deref() {
         Some(state) => {
-            let ledger = FileApprovalStore::new(state.join("approvals"));
-            let granted = ledger.grants();
-            Approvals::new(Some(Arc::new(ledger)), granted)
+            let store = FileApprovalStore::new(state.join("approvals"));
+            let granted = store.grants();
+            Approvals::new(Some(Arc::new(store)), granted)
         }
         None => Approvals::new(None, Vec::new()),
     }
 }
 
-/// Where processes that outlive everything are kept: below the state folder, if there is a home for one.
+/// The keepers of detached processes, in the state directory; `None` if there is none.
 fn keepers(config: &Config, paths: &Paths) -> Option<Keepers> {
     let state = paths.state.as_deref()?;
     let bounds = bounds(&config.limits, paths);
@@ -156,7 +156,7 @@ fn keepers(config: &Config, paths: &Paths) -> Option<Keepers> {
     Some(Keepers::new(settings))
 }
 
-/// Few events wait in the lane, so that an answer overtakes nearly all of a flood and memory stays flat.
+/// Few events are queued in the lane, so that a response overtakes most of them and memory use stays constant.
 pub(crate) fn link_limits() -> link::Limits {
     link::Limits { event_slots: 2, ..link::Limits::default() }
 }
@@ -173,12 +173,12 @@ fn bounds(limits: &Limits, paths: &Paths) -> ProcessLimits {
     }
 }
 
-/// Unnamed files go where the state is, if there is such a place yet, and else where temporary files go.
+/// The directory of unnamed files: the state directory if it exists, otherwise the one for temporary files.
 fn spill_dir(paths: &Paths) -> PathBuf {
-    paths.state.clone().filter(|folder| folder.is_dir()).unwrap_or_else(std::env::temp_dir)
+    paths.state.clone().filter(|state| state.is_dir()).unwrap_or_else(std::env::temp_dir)
 }
 
-/// `REXD_CONTAINMENT=marks` is for hosts whose cgroups are somebody else's business, and for tests.
+/// `REXD_CONTAINMENT=marks` is for hosts where another program manages the cgroups, and for tests.
 fn containment() -> Containment {
     match std::env::var_os("REXD_CONTAINMENT") {
         Some(name) if name == "marks" => Containment::Marks,
@@ -186,7 +186,7 @@ fn containment() -> Containment {
     }
 }
 
-/// A daemon that is over before anything has to be written does without the writer's thread.
+/// Starts the writer thread after a delay: a daemon that ends earlier does not need it.
 async fn start_later(file: Weak<AuditFile>) {
     tokio::time::sleep(audit::BATCH).await;
     if let Some(file) = file.upgrade() {
@@ -194,7 +194,7 @@ async fn start_later(file: Weak<AuditFile>) {
     }
 }
 
-/// Where records go.
+/// The destination of audit records.
 fn sink(file: Option<Arc<AuditFile>>) -> Arc<dyn AuditSink> {
     match file {
         Some(file) => file,
@@ -202,8 +202,8 @@ fn sink(file: Option<Arc<AuditFile>>) -> Arc<dyn AuditSink> {
     }
 }
 
-/// The audit file, whose writer is yet to be started, unless there is to be none. A configured one that cannot be
-/// written stops the start; the default one only warns.
+/// The audit file, without its writer thread; `None` if the audit is off. If a configured file cannot be written, the
+/// daemon does not start; for the default file it only logs an error.
 fn open_audit(config: &Config, metrics: &Metrics) -> anyhow::Result<Option<Arc<AuditFile>>> {
     match AuditFile::from_config(&config.audit) {
         Ok(Some(mut file)) => {

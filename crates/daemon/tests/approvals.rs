@@ -403,7 +403,7 @@ fn a_policy_is_read_again_without_dropping_anybody_and_a_bad_one_changes_nothing
     until(&mut client, Some(-32001));
     reload("[[policy.rules]]\nname = \"x\"\naction = \"perhaps\"\nargv = [\"true\"]\n");
     let mut tries = Tries::within(SOON, "the bad file is noticed");
-    while !served.log.text().contains("stays as it was") {
+    while !served.log.text().contains("keeping the old one") {
         tries.again();
     }
     assert!(served.log.text().contains("config.toml:3:10"), "{}", served.log.text());

@@ -94,7 +94,7 @@ fn an_approved_operation_is_denied_if_the_policy_denies_it_by_then() {
     asking.sandbox.configure(&ASKS.replace("\"ask\"", "\"deny\""));
     asking.served.signal(Signal::HUP);
     let mut tries = Tries::within(SOON, "the policy is read again");
-    while !asking.served.log.text().contains("read again") {
+    while !asking.served.log.text().contains("reloaded the policy") {
         tries.again();
     }
     for (asked, rule) in [(command, "touching"), (write, "guarded")] {

@@ -6,7 +6,7 @@ mod keeper_support;
 use bytes::Bytes;
 use engine::Error;
 use engine::process::{Cursor, ExitCause, ExitStatus, Item, ProcessId, Signal, Stream, TerminalSize};
-use keeper_support::{House, eventually, gather, read_until};
+use keeper_support::{House, attach, eventually, gather, read_until};
 use wire::keeper::Version;
 
 #[tokio::test]
@@ -16,7 +16,7 @@ async fn a_detached_process_is_listed_read_and_reaped_by_another_daemon() {
         house.keepers().start(house.shell("echo out; echo err >&2; exit 7"), "uid:1").await.unwrap();
     // Another daemon knows nothing but the directory.
     let (keepers, mut session) = (house.keepers(), house.session());
-    let attached = keepers.attach(&mut session, &started.id, Cursor(0)).await.unwrap();
+    let attached = attach(&keepers, &mut session, &started.id, Cursor(0)).await.unwrap();
     assert_eq!(attached.process.pid(), Some(started.pid));
     assert!(attached.process.description().is_detached);
     let seen = gather(attached.reader).await;
@@ -40,11 +40,11 @@ async fn an_ended_process_is_read_from_the_middle_and_with_its_end() {
     let started = keepers.start(house.shell("printf 'one two three'"), "test").await.unwrap();
     house.keeper_ends(&started.id).await;
     let mut session = house.session();
-    let attached = keepers.attach(&mut session, &started.id, Cursor(4)).await.unwrap();
+    let attached = attach(&keepers, &mut session, &started.id, Cursor(4)).await.unwrap();
     let seen = gather(attached.reader).await;
     assert_eq!((seen.stdout.as_str(), seen.closed.exit), ("two three", ExitStatus::Code(0)));
     assert!(matches!(attached.process.kill(Signal::KILL).await, Err(Error::Gone)));
-    let behind = keepers.attach(&mut session, &started.id, Cursor(999)).await.unwrap();
+    let behind = attach(&keepers, &mut session, &started.id, Cursor(999)).await.unwrap();
     assert_eq!((behind.from, gather(behind.reader).await.stdout.as_str()), (Cursor(13), ""));
 }
 
@@ -54,9 +54,9 @@ async fn a_place_behind_the_end_of_a_running_process_is_its_end() {
     let keepers = house.keepers();
     let started = keepers.start(house.shell("echo before; read go; echo after"), "test").await.unwrap();
     let mut session = house.session();
-    let mut first = keepers.attach(&mut session, &started.id, Cursor(0)).await.unwrap();
+    let mut first = attach(&keepers, &mut session, &started.id, Cursor(0)).await.unwrap();
     read_until(&mut first.reader, "before\n").await;
-    let behind = keepers.attach(&mut session, &started.id, Cursor(999)).await.unwrap();
+    let behind = attach(&keepers, &mut session, &started.id, Cursor(999)).await.unwrap();
     assert_eq!((behind.from, behind.lost), (Cursor(7), 0));
     behind.process.input(Bytes::from_static(b"go\n"), false).await.unwrap();
     assert_eq!(gather(behind.reader).await.stdout, "after\n");
@@ -67,7 +67,7 @@ async fn input_from_several_daemons_reaches_a_detached_process() {
     let house = House::new();
     let started = house.keepers().start(house.shell("cat"), "test").await.unwrap();
     let (keepers, mut session) = (house.keepers(), house.session());
-    let mut attached = keepers.attach(&mut session, &started.id, Cursor(0)).await.unwrap();
+    let mut attached = attach(&keepers, &mut session, &started.id, Cursor(0)).await.unwrap();
     attached.process.input(Bytes::from_static(b"hello\n"), false).await.unwrap();
     read_until(&mut attached.reader, "hello\n").await;
     house.keepers().input(&started.id, Bytes::from_static(b"again\n"), true).await.unwrap();
@@ -82,7 +82,7 @@ async fn a_terminal_is_typed_into_and_resized_from_another_daemon() {
     spec.terminal = Some(TerminalSize { cols: 80, rows: 24 });
     let started = house.keepers().start(spec, "test").await.unwrap();
     let (keepers, mut session) = (house.keepers(), house.session());
-    let mut attached = keepers.attach(&mut session, &started.id, Cursor(0)).await.unwrap();
+    let mut attached = attach(&keepers, &mut session, &started.id, Cursor(0)).await.unwrap();
     assert!(attached.process.description().has_terminal);
     read_until(&mut attached.reader, "24 80").await;
     attached.process.resize(TerminalSize { cols: 132, rows: 50 }).await.unwrap();
@@ -99,7 +99,7 @@ async fn a_kill_from_another_daemon_ends_the_whole_tree_and_names_it() {
     let line = "trap '' TERM; setsid sleep 1000 & (setsid sh -c 'sleep 1001 & wait' &) ; echo ready; wait; sleep 1002";
     let started = house.keepers().start(house.shell(line), "test").await.unwrap();
     let (keepers, mut session) = (house.keepers(), house.session());
-    let mut attached = keepers.attach(&mut session, &started.id, Cursor(0)).await.unwrap();
+    let mut attached = attach(&keepers, &mut session, &started.id, Cursor(0)).await.unwrap();
     read_until(&mut attached.reader, "ready").await;
     let ended = keepers.kill(&started.id, Signal::TERM).await.unwrap();
     assert!(ended.killed.len() >= 3, "{ended:?}");
@@ -145,7 +145,7 @@ async fn a_keeper_of_the_first_protocol_is_listed_attached_fed_and_killed() {
     assert!(house.read(&started.id, "record.json").contains("\"protocol\":1"));
     let (keepers, mut session) = (house.keepers(), house.session());
     assert_eq!(keepers.list().await.len(), 1);
-    let mut attached = keepers.attach(&mut session, &started.id, Cursor(0)).await.unwrap();
+    let mut attached = attach(&keepers, &mut session, &started.id, Cursor(0)).await.unwrap();
     read_until(&mut attached.reader, "old\n").await;
     attached.process.input(Bytes::from_static(b"\xff\x00bytes\n"), false).await.unwrap();
     let Item::Output { bytes, stream: Stream::Stdout, .. } = attached.reader.next(usize::MAX).await else {
@@ -163,14 +163,14 @@ async fn a_killed_keeper_ends_its_process_and_the_listing_shows_it() {
     let keepers = house.keepers();
     let started = keepers.start(house.shell("echo last words; sleep 1000"), "test").await.unwrap();
     let mut session = house.session();
-    let mut attached = keepers.attach(&mut session, &started.id, Cursor(0)).await.unwrap();
+    let mut attached = attach(&keepers, &mut session, &started.id, Cursor(0)).await.unwrap();
     read_until(&mut attached.reader, "last words\n").await;
     house.kill_keeper(&started.id);
     assert_eq!(attached.process.closed().await.unwrap().exit, ExitStatus::Signal(Signal::KILL));
     eventually("the process is gone", || !testkit::proc::is_alive(started.pid)).await;
     let found = keepers.find(&started.id).await.unwrap();
     assert_eq!(found.facts.closed.unwrap().exit, ExitStatus::Signal(Signal::KILL));
-    let later = keepers.attach(&mut session, &started.id, Cursor(0)).await.unwrap();
+    let later = attach(&keepers, &mut session, &started.id, Cursor(0)).await.unwrap();
     let seen = gather(later.reader).await;
     assert_eq!((seen.stdout.as_str(), seen.closed.exit), ("last words\n", ExitStatus::Signal(Signal::KILL)));
 }
@@ -181,7 +181,7 @@ async fn background_jobs_of_a_leader_that_ended_well_live_on_and_can_be_killed()
     let keepers = house.keepers();
     let started = keepers.start(house.shell("sleep 1000 >/dev/null 2>&1 & echo $!"), "test").await.unwrap();
     let mut session = house.session();
-    let attached = keepers.attach(&mut session, &started.id, Cursor(0)).await.unwrap();
+    let attached = attach(&keepers, &mut session, &started.id, Cursor(0)).await.unwrap();
     let seen = gather(attached.reader).await;
     let background: i32 = seen.stdout.trim().parse().unwrap();
     assert_eq!(seen.closed.exit, ExitStatus::Code(0));
@@ -200,7 +200,7 @@ async fn limits_bind_detached_processes_too() {
     spec.stop_after = Some(std::time::Duration::from_millis(50));
     let started = keepers.start(spec, "test").await.unwrap();
     let mut session = house.session();
-    let attached = keepers.attach(&mut session, &started.id, Cursor(0)).await.unwrap();
+    let attached = attach(&keepers, &mut session, &started.id, Cursor(0)).await.unwrap();
     assert_eq!(attached.process.closed().await.unwrap().cause, ExitCause::TimedOut);
     let mut few = house.settings();
     few.config.max = 0;

@@ -8,7 +8,7 @@ use std::process::Command;
 
 use daemon::keeper::Keepers;
 use engine::process::{Cursor, ExitStatus, Signal};
-use keeper_support::{House, gather, read_until};
+use keeper_support::{House, attach, gather, read_until};
 
 const KIB: u64 = 1024;
 
@@ -39,7 +39,7 @@ async fn a_log_keeps_the_newest_output_within_its_quota_and_reports_the_loss() {
     house.keeper_ends(&started.id).await;
     assert!(log_bytes(&house) <= 64 * KIB, "{} bytes", log_bytes(&house));
     let mut session = house.session();
-    let attached = keepers.attach(&mut session, &started.id, Cursor(0)).await.unwrap();
+    let attached = attach(&keepers, &mut session, &started.id, Cursor(0)).await.unwrap();
     let (from, lost) = (attached.from, attached.lost);
     let seen = gather(attached.reader).await;
     assert!(lost > 400 * KIB, "{lost}");
@@ -62,16 +62,16 @@ async fn the_quota_of_the_user_takes_from_ended_processes_first() {
     let waits = format!("{}; read go; {}", flood(64), flood(400));
     let running = keepers.start(house.shell(&waits), "test").await.unwrap();
     let mut session = house.session();
-    let mut attached = keepers.attach(&mut session, &running.id, Cursor(0)).await.unwrap();
+    let mut attached = attach(&keepers, &mut session, &running.id, Cursor(0)).await.unwrap();
     read_until(&mut attached.reader, "the end").await;
-    let first = keepers.attach(&mut session, &ended.id, Cursor(0)).await.unwrap();
+    let first = attach(&keepers, &mut session, &ended.id, Cursor(0)).await.unwrap();
     assert_eq!(gather(first.reader).await.lost, 0, "there is room for both");
     attached.process.input("go\n".into(), false).await.unwrap();
     let seen = gather(attached.reader).await;
     assert!(seen.stdout.ends_with("the end\n"));
     house.keeper_ends(&running.id).await;
     assert!(log_bytes(&house) <= 320 * KIB, "{} bytes", log_bytes(&house));
-    let gone = keepers.attach(&mut session, &ended.id, Cursor(0)).await.unwrap();
+    let gone = attach(&keepers, &mut session, &ended.id, Cursor(0)).await.unwrap();
     let (lost, seen) = (gone.lost, gather(gone.reader).await);
     assert!(lost + seen.lost > 0, "the ended one gave way");
     assert_eq!(lost + seen.lost + seen.stdout.len() as u64, 128 * KIB + 8);
@@ -111,7 +111,7 @@ async fn a_full_disk_stops_no_process_and_the_loss_is_reported() {
     let line = format!("{}; read go; {}", flood(2048), flood(16));
     let started = keepers.start(house.shell(&line), "test").await.unwrap();
     let mut session = house.session();
-    let attached = keepers.attach(&mut session, &started.id, Cursor(0)).await.unwrap();
+    let attached = attach(&keepers, &mut session, &started.id, Cursor(0)).await.unwrap();
     keepers.input(&started.id, "go\n".into(), false).await.unwrap();
     let seen = gather(attached.reader).await;
     assert_eq!(seen.closed.exit, ExitStatus::Code(0));
@@ -120,7 +120,7 @@ async fn a_full_disk_stops_no_process_and_the_loss_is_reported() {
     house.keeper_ends(&started.id).await;
     let found = keepers.find(&started.id).await.unwrap();
     assert_eq!(found.facts.closed.unwrap().exit, ExitStatus::Code(0), "the status had its room");
-    let later = keepers.attach(&mut session, &started.id, Cursor(0)).await.unwrap();
+    let later = attach(&keepers, &mut session, &started.id, Cursor(0)).await.unwrap();
     let (lost, seen) = (later.lost, gather(later.reader).await);
     assert!(lost + seen.lost > 0);
     assert_eq!(lost + seen.lost + seen.stdout.len() as u64, (2048 + 16) * KIB + 16);
@@ -134,7 +134,7 @@ async fn a_disk_filled_by_another_program_stops_no_process() {
     let line = format!("echo first; read go; {}; read more; echo last", flood(256));
     let started = keepers.start(house.shell(&line), "test").await.unwrap();
     let mut session = house.session();
-    let mut attached = keepers.attach(&mut session, &started.id, Cursor(0)).await.unwrap();
+    let mut attached = attach(&keepers, &mut session, &started.id, Cursor(0)).await.unwrap();
     read_until(&mut attached.reader, "first").await;
     let filler = disk.path().join("filler");
     // Until there is no room left: the error is what is wanted.
@@ -146,7 +146,7 @@ async fn a_disk_filled_by_another_program_stops_no_process() {
     let seen = gather(attached.reader).await;
     assert_eq!((seen.stdout.as_str(), seen.closed.exit), ("last\n", ExitStatus::Code(0)));
     house.keeper_ends(&started.id).await;
-    let later = keepers.attach(&mut session, &started.id, Cursor(0)).await.unwrap();
+    let later = attach(&keepers, &mut session, &started.id, Cursor(0)).await.unwrap();
     let (lost, seen) = (later.lost, gather(later.reader).await);
     assert!(seen.stdout.ends_with("last\n"), "it writes again when it can");
     assert_eq!(lost + seen.lost + seen.stdout.len() as u64, 256 * KIB + 6 + 8 + 5);
@@ -168,14 +168,14 @@ async fn a_log_that_disappears_is_a_loss_and_no_more() {
     let line = format!("{}; read go; {}", flood(300), flood(8));
     let started = keepers.start(house.shell(&line), "test").await.unwrap();
     let mut session = house.session();
-    let mut attached = keepers.attach(&mut session, &started.id, Cursor(0)).await.unwrap();
+    let mut attached = attach(&keepers, &mut session, &started.id, Cursor(0)).await.unwrap();
     read_until(&mut attached.reader, "the end").await;
     std::fs::remove_dir_all(house.path(&started.id).join("log")).unwrap();
     attached.process.input("go\n".into(), false).await.unwrap();
     let seen = gather(attached.reader).await;
     assert!(seen.stdout.ends_with("the end\n"));
     house.keeper_ends(&started.id).await;
-    let later = keepers.attach(&mut session, &started.id, Cursor(0)).await.unwrap();
+    let later = attach(&keepers, &mut session, &started.id, Cursor(0)).await.unwrap();
     let seen = gather(later.reader).await;
     assert_eq!((seen.lost, seen.closed.exit), (308 * KIB + 16, ExitStatus::Code(0)));
     assert!(keepers.kill(&started.id, Signal::KILL).await.is_err());

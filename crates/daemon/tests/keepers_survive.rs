@@ -9,7 +9,7 @@ use std::process::{Command, Stdio};
 
 use bytes::Bytes;
 use engine::process::{Cursor, ExitStatus, Item, LogReader, ProcessId, Signal, TerminalSize};
-use keeper_support::{House, PATIENCE, gather, read_until};
+use keeper_support::{House, PATIENCE, attach, gather, read_until};
 
 /// In the environment of the process that is to be killed: where it starts its keepers.
 const STARTER: &str = "REXD_TEST_STARTER";
@@ -45,7 +45,7 @@ async fn ten_processes_survive_kill_nine_of_their_starter_and_every_line_is_seen
     let mut cut = Vec::new();
     assert_eq!(keepers.list().await.len(), 10);
     for (number, id) in ids.iter().enumerate() {
-        let mut attached = keepers.attach(&mut session, id, Cursor(0)).await.unwrap();
+        let mut attached = attach(&keepers, &mut session, id, Cursor(0)).await.unwrap();
         let mut text = String::new();
         while text.len() < 50 + number * 97 {
             match attached.reader.next(64).await {
@@ -59,7 +59,7 @@ async fn ten_processes_survive_kill_nine_of_their_starter_and_every_line_is_seen
     let (keepers, mut session) = (house.keepers(), house.session());
     for (number, (id, (text, cursor))) in ids.iter().zip(cut).enumerate() {
         let has_terminal = number % 2 == 1;
-        let mut attached = keepers.attach(&mut session, id, cursor).await.unwrap();
+        let mut attached = attach(&keepers, &mut session, id, cursor).await.unwrap();
         assert_eq!((attached.lost, attached.process.description().has_terminal), (0, has_terminal));
         attached.process.input(Bytes::from_static(b"go\n"), false).await.unwrap();
         let text = text + &read_until(&mut attached.reader, "line 599").await;
@@ -111,8 +111,8 @@ async fn a_viewer_that_stops_slows_neither_the_process_nor_other_viewers() {
         "i=0; while [ $i -lt 64 ]; do head -c 65536 /dev/zero | tr '\\0' x; i=$((i+1)); done; echo end";
     let started = keepers.start(house.shell(line), "test").await.unwrap();
     let mut session = house.session();
-    let stopped = keepers.attach(&mut session, &started.id, Cursor(0)).await.unwrap();
-    let reading = keepers.attach(&mut session, &started.id, Cursor(0)).await.unwrap();
+    let stopped = attach(&keepers, &mut session, &started.id, Cursor(0)).await.unwrap();
+    let reading = attach(&keepers, &mut session, &started.id, Cursor(0)).await.unwrap();
     let seen = gather(reading.reader).await;
     assert_eq!((seen.stdout.len(), seen.lost), (64 * 65536 + 4, 0));
     // What the stopped one has not read is on disk, and nothing of it is lost.
@@ -130,7 +130,7 @@ async fn two_streams_keep_their_order_on_disk() {
     house.keeper_ends(&started.id).await;
     for from in [0, 1, 100, 777] {
         let mut session = house.session();
-        let attached = keepers.attach(&mut session, &started.id, Cursor(from)).await.unwrap();
+        let attached = attach(&keepers, &mut session, &started.id, Cursor(from)).await.unwrap();
         let seen = gather(attached.reader).await;
         assert_eq!((seen.end.0 - from, seen.lost), ((seen.stdout.len() + seen.stderr.len()) as u64, 0));
         assert!(seen.stdout.ends_with("o199\n") && seen.stderr.ends_with("e199\n"));
@@ -203,7 +203,7 @@ async fn bad_peers_are_put_off_and_good_ones_served() {
     // Cut off while it is still writing.
     long.write_all(&vec![b'a'; 8 * 1024 * 1024]).await.unwrap_err();
     let mut session = house.session();
-    let mut attached = keepers.attach(&mut session, &started.id, Cursor(0)).await.unwrap();
+    let mut attached = attach(&keepers, &mut session, &started.id, Cursor(0)).await.unwrap();
     read_until(&mut attached.reader, "well").await;
     attached.process.input(Bytes::new(), true).await.unwrap();
     assert_eq!(finish(attached.reader).await, ExitStatus::Code(0));

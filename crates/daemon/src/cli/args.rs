@@ -9,6 +9,7 @@ use std::ffi::{OsStr, OsString};
 use std::fmt;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
+use std::str::FromStr;
 
 use crate::cli::policy::PolicyCommand;
 use crate::config::{ConfigArgs, nearest};
@@ -110,63 +111,41 @@ impl std::error::Error for UsageError {}
 /// The output of `rexd --help`.
 pub const HELP: &str = include_str!("help.txt");
 
-/// A flag and the subcommands that take it.
-struct Flag {
-    name: &'static str,
-    takes_value: bool,
-    /// The subcommands that accept it; the empty name is a call without one.
-    used_by: &'static [&'static str],
-}
+/// Flags, and the subcommands that accept them; the empty name is a call without one.
+type FlagGroup = (&'static [&'static str], &'static [&'static str]);
 
-const EVERYWHERE: &[&str] =
-    &["", "serve", "exec-server", "doctor", "check-config", "audit", "policy", "version", "help"];
 const WITH_ROOTS: &[&str] = &["", "serve", "exec-server", "doctor", "check-config"];
 const WITH_CONFIG: &[&str] = &["", "serve", "exec-server", "doctor", "check-config", "audit", "policy"];
-const WITH_REQUESTER: &[&str] = &["audit", "policy"];
 const SERVE: &[&str] = &["", "serve"];
-const EXEC_SERVER: &[&str] = &["exec-server"];
-const WS_AUTH: &[&str] = &["", "serve", "exec-server"];
 
-const FLAGS: &[Flag] = &[
-    Flag { name: "config", takes_value: true, used_by: WITH_CONFIG },
-    Flag { name: "root", takes_value: true, used_by: WITH_ROOTS },
-    Flag { name: "stdio", takes_value: false, used_by: SERVE },
-    Flag { name: "http", takes_value: true, used_by: SERVE },
-    Flag { name: "unix", takes_value: true, used_by: SERVE },
-    Flag { name: "exec-server", takes_value: true, used_by: SERVE },
-    Flag { name: "stringd", takes_value: true, used_by: SERVE },
-    Flag { name: "hub", takes_value: true, used_by: SERVE },
-    Flag { name: "tls-cert", takes_value: true, used_by: SERVE },
-    Flag { name: "tls-key", takes_value: true, used_by: SERVE },
-    Flag { name: "client-ca", takes_value: true, used_by: SERVE },
-    Flag { name: "listen", takes_value: true, used_by: EXEC_SERVER },
-    Flag { name: "remote", takes_value: true, used_by: EXEC_SERVER },
-    Flag { name: "executor-id", takes_value: true, used_by: EXEC_SERVER },
-    Flag { name: "name", takes_value: true, used_by: EXEC_SERVER },
-    Flag { name: "ws-auth", takes_value: true, used_by: WS_AUTH },
-    Flag { name: "ws-token-file", takes_value: true, used_by: WS_AUTH },
-    Flag { name: "ws-token-sha256", takes_value: true, used_by: WS_AUTH },
-    Flag { name: "json", takes_value: false, used_by: &["doctor", "audit", "policy"] },
-    Flag { name: "face", takes_value: true, used_by: WITH_REQUESTER },
-    Flag { name: "client", takes_value: true, used_by: WITH_REQUESTER },
-    Flag { name: "caller", takes_value: true, used_by: WITH_REQUESTER },
-    Flag { name: "cwd", takes_value: true, used_by: &["policy"] },
-    Flag { name: "shell", takes_value: true, used_by: &["policy"] },
-    Flag { name: "read", takes_value: true, used_by: &["policy"] },
-    Flag { name: "write", takes_value: true, used_by: &["policy"] },
-    Flag { name: "remove", takes_value: true, used_by: &["policy"] },
-    Flag { name: "session", takes_value: true, used_by: &["audit"] },
-    Flag { name: "operation", takes_value: true, used_by: &["audit"] },
-    Flag { name: "decision", takes_value: true, used_by: &["audit"] },
-    Flag { name: "rule", takes_value: true, used_by: &["audit"] },
-    Flag { name: "since", takes_value: true, used_by: &["audit"] },
-    Flag { name: "until", takes_value: true, used_by: &["audit"] },
-    Flag { name: "limit", takes_value: true, used_by: &["audit"] },
-    Flag { name: "failed", takes_value: false, used_by: &["audit"] },
-    Flag { name: "check-config", takes_value: false, used_by: &[""] },
-    Flag { name: "help", takes_value: false, used_by: EVERYWHERE },
-    Flag { name: "version", takes_value: false, used_by: EVERYWHERE },
+/// Flags with a value.
+const OPTIONS: &[FlagGroup] = &[
+    (&["config"], WITH_CONFIG),
+    (&["root"], WITH_ROOTS),
+    (&["http", "unix", "exec-server", "stringd", "hub", "tls-cert", "tls-key", "client-ca"], SERVE),
+    (&["listen", "remote", "executor-id", "name"], &["exec-server"]),
+    (&["ws-auth", "ws-token-file", "ws-token-sha256"], &["", "serve", "exec-server"]),
+    (&["face", "client", "caller"], &["audit", "policy"]),
+    (&["cwd", "shell", "read", "write", "remove"], &["policy"]),
+    (&["session", "operation", "decision", "rule", "since", "until", "limit"], &["audit"]),
 ];
+/// Flags without a value.
+const SWITCHES: &[FlagGroup] = &[
+    (&["stdio"], SERVE),
+    (&["json"], &["doctor", "audit", "policy"]),
+    (&["failed"], &["audit"]),
+    (&["check-config"], &[""]),
+    // These replace every subcommand.
+    (&["help", "version"], &[]),
+];
+
+fn flag_names(groups: &'static [FlagGroup]) -> impl Iterator<Item = &'static str> {
+    groups.iter().flat_map(|(names, _)| names.iter().copied())
+}
+
+fn all_flag_names() -> impl Iterator<Item = &'static str> {
+    flag_names(OPTIONS).chain(flag_names(SWITCHES))
+}
 
 const SUBCOMMANDS: &[&str] =
     &["serve", "exec-server", "doctor", "check-config", "audit", "policy", "version", "help"];
@@ -223,13 +202,13 @@ impl ParsedFlags {
                 lexopt::Arg::Short('V') => parsed.flags.push(("version", OsString::new())),
                 lexopt::Arg::Short(letter) => return Err(unknown_flag(&format!("-{letter}"))),
                 lexopt::Arg::Long(name) => {
-                    let flag = FLAGS.iter().find(|flag| flag.name == name);
-                    let flag = flag.ok_or_else(|| unknown_flag(&format!("--{name}")))?;
-                    let value = match flag.takes_value {
+                    let known = all_flag_names().find(|flag| *flag == name);
+                    let name = known.ok_or_else(|| unknown_flag(&format!("--{name}")))?;
+                    let value = match flag_names(OPTIONS).any(|option| option == name) {
                         true => parser.value().map_err(|error| bad_syntax(&error))?,
                         false => OsString::new(),
                     };
-                    parsed.flags.push((flag.name, value));
+                    parsed.flags.push((name, value));
                 }
                 lexopt::Arg::Value(word) => {
                     if parsed.words.is_empty() && NOT_YET.iter().any(|name| word == **name) {
@@ -274,8 +253,8 @@ impl ParsedFlags {
     /// Checks that the subcommand accepts every flag.
     fn check_flags(&self, command: &str) -> Result<(), UsageError> {
         for (name, _) in &self.flags {
-            let known = FLAGS.iter().any(|flag| flag.name == *name && flag.used_by.contains(&command));
-            if !known {
+            let mut groups = OPTIONS.iter().chain(SWITCHES);
+            if !groups.any(|(names, used_by)| names.contains(name) && used_by.contains(&command)) {
                 let hint = format!("run `rexd --help` for the flags of `rexd {command}`");
                 return Err(UsageError::new(format!("unexpected flag --{name} for `rexd {command}`"), hint));
             }
@@ -285,11 +264,6 @@ impl ParsedFlags {
 
     fn serve(&self, name: &str, operands: &[OsString]) -> Result<ServeArgs, UsageError> {
         none_left(operands)?;
-        let stringd = self.text("stringd")?.map(|port| {
-            port.parse().map_err(|_| {
-                UsageError::new(format!("invalid port {port:?}"), "--stringd expects 0 to 65535")
-            })
-        });
         let serve = ServeArgs {
             config: self.config(&[])?,
             stdio: self.has("stdio"),
@@ -298,7 +272,7 @@ impl ParsedFlags {
             unix: self.last("unix").map(PathBuf::from),
             exec_server: self.exec_server_address()?,
             ws_auth: self.ws_auth()?,
-            stringd: stringd.transpose()?,
+            stringd: self.number("stringd", "port", "0 to 65535")?,
             hub: self.text("hub")?,
             tls: self.tls()?,
             client_ca: self.last("client-ca").map(PathBuf::from),
@@ -343,12 +317,16 @@ impl ParsedFlags {
     }
 
     fn text(&self, name: &str) -> Result<Option<String>, UsageError> {
-        let value = self.last(name).map(|value| value.to_str().map(str::to_owned));
-        match value {
-            Some(None) => Err(UsageError::new(format!("the value of --{name} is not UTF-8"), "use UTF-8")),
-            Some(Some(text)) => Ok(Some(text)),
-            None => Ok(None),
-        }
+        let Some(value) = self.last(name) else { return Ok(None) };
+        let error = || UsageError::new(format!("the value of --{name} is not UTF-8"), "use UTF-8");
+        value.to_str().map(|text| Some(text.to_owned())).ok_or_else(error)
+    }
+
+    fn number<T: FromStr>(&self, name: &str, kind: &str, expected: &str) -> Result<Option<T>, UsageError> {
+        let Some(text) = self.text(name)? else { return Ok(None) };
+        let error =
+            |_| UsageError::new(format!("invalid {kind} {text:?}"), format!("--{name} expects {expected}"));
+        text.parse().map(Some).map_err(error)
     }
 }
 
@@ -356,7 +334,7 @@ impl ParsedFlags {
 fn with_two_dashes(argument: OsString) -> OsString {
     let long = argument.to_str().and_then(|text| text.strip_prefix('-')).filter(|text| {
         let name = text.split('=').next().unwrap_or(text);
-        FLAGS.iter().any(|flag| flag.name == name)
+        all_flag_names().any(|flag| flag == name)
     });
     match long {
         Some(long) => format!("--{long}").into(),
@@ -379,8 +357,7 @@ fn bad_syntax(error: &lexopt::Error) -> UsageError {
 }
 
 fn unknown_flag(flag: &str) -> UsageError {
-    let names = FLAGS.iter().map(|flag| flag.name);
-    let hint = match nearest(flag.trim_start_matches('-'), names) {
+    let hint = match nearest(flag.trim_start_matches('-'), all_flag_names()) {
         Some(name) => format!("did you mean --{name}?"),
         None => "run `rexd --help` for the flags".to_owned(),
     };

@@ -8,6 +8,8 @@ mod sandbox;
 use std::ffi::OsString;
 use std::io::{self, IsTerminal, Write};
 
+use serde::Serialize;
+
 use crate::config::{ConfigArgs, Paths};
 
 /// The options of `rexd doctor`.
@@ -26,7 +28,8 @@ pub struct Doctor {
 }
 
 /// The result of one check.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "lowercase")]
 pub(crate) enum CheckStatus {
     Ok,
     /// It works with restrictions, or needs attention.
@@ -36,7 +39,7 @@ pub(crate) enum CheckStatus {
 }
 
 /// One check and its result.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub(crate) struct Check {
     pub(crate) name: &'static str,
     pub(crate) status: CheckStatus,

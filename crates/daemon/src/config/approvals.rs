@@ -25,15 +25,10 @@ impl Default for ApprovalsConfig {
 
 pub(super) fn read(section: Section<'_, '_>) -> Result<ApprovalsConfig, ConfigError> {
     let base = ApprovalsConfig::default();
-    let approvers = section.texts("approvers")?;
-    let config = ApprovalsConfig {
+    let approvers = section.globs("approvers")?;
+    Ok(ApprovalsConfig {
         within: section.number("timeout_ms")?.map_or(base.within, Duration::from_millis),
-        approvers: match approvers.is_empty() {
-            true => base.approvers,
-            false => approvers.into_iter().map(Glob::new).collect(),
-        },
-        self_approval: section.boolean("self_approval")?.unwrap_or(base.self_approval),
-    };
-    section.finish();
-    Ok(config)
+        approvers: if approvers.is_empty() { base.approvers } else { approvers },
+        self_approval: section.boolean("self_approval", base.self_approval)?,
+    })
 }

@@ -2,7 +2,6 @@
 
 use std::path::{Path, PathBuf};
 
-use super::paths::Paths;
 use super::section::{ConfigError, Section};
 use crate::net::auth::{FROM_VARIABLE, FROM_VARIABLE_FILE, OWN, Scopes, TokenDigest};
 
@@ -63,34 +62,32 @@ pub(super) struct ServedRoots<'r> {
 }
 
 /// Parses the section of the configuration.
-pub(super) fn read(
-    section: Section<'_, '_>,
-    served: ServedRoots<'_>,
-    paths: &Paths,
-) -> Result<AuthConfig, ConfigError> {
+pub(super) fn read(section: Section<'_, '_>, served: ServedRoots<'_>) -> Result<AuthConfig, ConfigError> {
     let mut auth = AuthConfig::default();
     for table in section.sections("tokens")? {
-        let name = name(&table, "token", auth.tokens.iter().map(|token| token.name.as_str()))?;
+        let name = table.name("token")?;
+        if auth.tokens.iter().any(|other| other.name == name) {
+            return Err(table.error_at("name", format!("duplicate token name {name:?}")));
+        }
         if RESERVED_NAMES.contains(&name.as_str()) || !is_plain(&name) {
             let reason = format!(
                 "invalid token name {name:?}: expected at most {MAX_NAME} letters, digits and \"._@-\", \
                  and none of {RESERVED_NAMES:?}"
             );
-            return Err(table.document.error(table.span_of("name"), reason));
+            return Err(table.error_at("name", reason));
         }
-        let source = source(&table, &name, paths)?;
-        let (scopes, roots) = (scopes(&table)?, roots(&table, served, paths)?);
+        let source = source(&table, &name)?;
+        let (scopes, roots) = (scopes(&table)?, roots(&table, served)?);
         auth.tokens.push(TokenConfig { name, source, scopes, roots });
-        table.finish();
     }
     for table in section.sections("certificates")? {
-        let known = auth.certificates.iter().map(|certificate| certificate.name.as_str());
-        let name = name(&table, "certificate", known)?;
-        let (scopes, roots) = (scopes(&table)?, roots(&table, served, paths)?);
+        let name = table.name("certificate")?;
+        if auth.certificates.iter().any(|other| other.name == name) {
+            return Err(table.error_at("name", format!("duplicate certificate name {name:?}")));
+        }
+        let (scopes, roots) = (scopes(&table)?, roots(&table, served)?);
         auth.certificates.push(CertificateConfig { name, scopes, roots });
-        table.finish();
     }
-    section.finish();
     Ok(auth)
 }
 
@@ -99,38 +96,18 @@ fn is_plain(name: &str) -> bool {
     name.len() <= MAX_NAME && name.bytes().all(is_plain)
 }
 
-fn name<'n>(
-    table: &Section<'_, '_>,
-    what: &str,
-    mut known: impl Iterator<Item = &'n str>,
-) -> Result<String, ConfigError> {
-    let name = table.text("name")?.filter(|name| !name.is_empty());
-    let name = name.ok_or_else(|| table.document.error(table.span(), format!("a {what} needs a name")))?;
-    if known.any(|other| other == name) {
-        let reason = format!("duplicate {what} name {name:?}");
-        return Err(table.document.error(table.span_of("name"), reason));
-    }
-    Ok(name)
-}
-
-fn source(table: &Section<'_, '_>, name: &str, paths: &Paths) -> Result<TokenSource, ConfigError> {
-    let wrong = |key: &str, reason: String| Err(table.document.error(table.span_of(key), reason));
-    match (table.text("sha256")?, table.text("file")?) {
+fn source(table: &Section<'_, '_>, name: &str) -> Result<TokenSource, ConfigError> {
+    match (table.text("sha256")?, table.file("file")?) {
         (Some(hex), None) => match TokenDigest::from_hex(&hex) {
             Some(digest) => Ok(TokenSource::Sha256(digest)),
             // The value may be a token in the wrong place, so the message does not contain it.
-            None => wrong("sha256", format!("{} must be 64 hexadecimal digits", table.path_of("sha256"))),
+            None => Err(table.error("sha256", "must be 64 hexadecimal digits")),
         },
-        (None, Some(file)) => {
-            let path = paths.expand(&file);
-            if path.is_absolute() {
-                return Ok(TokenSource::File(path));
-            }
-            wrong("file", format!("{} must be absolute, not {file:?}", table.path_of("file")))
-        }
-        (None, None) => wrong("name", format!("the token {name:?} needs sha256 or file")),
+        (None, Some(file)) => Ok(TokenSource::File(file)),
+        (None, None) => Err(table.error_at("name", format!("the token {name:?} needs sha256 or file"))),
         (Some(_), Some(_)) => {
-            wrong("file", format!("the token {name:?} has both sha256 and file; use one of them"))
+            let reason = format!("the token {name:?} has both sha256 and file; use one of them");
+            Err(table.error_at("file", reason))
         }
     }
 }
@@ -140,50 +117,44 @@ fn scopes(table: &Section<'_, '_>) -> Result<Scopes, ConfigError> {
         return Ok(Scopes::DEFAULT);
     }
     let mut scopes = Scopes::default();
-    for item in table.items("scopes")? {
-        match table.as_text("scopes", item)?.as_str() {
+    table.each("scopes", |name| {
+        match name {
             "read" => scopes.read = true,
             "exec" => scopes.exec = true,
             "admin" => scopes.admin = true,
             other => {
-                let reason = format!(
-                    "{} must contain only \"read\", \"exec\" and \"admin\", not {other:?}",
-                    table.path_of("scopes")
-                );
-                return Err(table.document.error(item.span(), reason));
+                let key = table.path_of("scopes");
+                return Err(format!(
+                    "{key} must contain only \"read\", \"exec\" and \"admin\", not {other:?}"
+                ));
             }
         }
-    }
+        Ok(())
+    })?;
     if scopes.is_empty() {
-        table.document.warn(table.span_of("scopes"), "a token or certificate without scopes can do nothing");
+        table.warn("scopes", "a token or certificate without scopes can do nothing");
     }
     Ok(scopes)
 }
 
 /// Directories below the roots of the file. With `--root`, only what is also below those roots remains.
-fn roots(
-    table: &Section<'_, '_>,
-    served: ServedRoots<'_>,
-    paths: &Paths,
-) -> Result<Option<Vec<PathBuf>>, ConfigError> {
+fn roots(table: &Section<'_, '_>, served: ServedRoots<'_>) -> Result<Option<Vec<PathBuf>>, ConfigError> {
     if table.value("roots").is_none() {
         return Ok(None);
     }
-    let mut roots = Vec::new();
-    for item in table.items("roots")? {
-        let text = table.as_text("roots", item)?;
-        let root = paths.expand(&text);
-        let wrong = |reason: String| Err(table.document.error(item.span(), reason));
+    let roots = table.each("roots", |text| {
+        let root = table.document.paths.expand(text);
         if !is_exact(&root) || text.contains('\0') {
-            return wrong(format!("a root must be an absolute path without \"..\", not {text:?}"));
+            return Err(format!("a root must be an absolute path without \"..\", not {text:?}"));
         }
-        if !served.configured.iter().any(|allowed| root.starts_with(allowed)) {
-            return wrong(format!("the root {text:?} is not below security.allowed_roots"));
+        match served.configured.iter().any(|allowed| root.starts_with(allowed)) {
+            true => Ok(shared(&root, served.effective)),
+            false => Err(format!("the root {text:?} is not below security.allowed_roots")),
         }
-        roots.extend(shared(&root, served.effective));
-    }
+    });
+    let roots = roots?.concat();
     if roots.is_empty() {
-        table.document.warn(table.span_of("roots"), "no served directory is below these roots");
+        table.warn("roots", "no served directory is below these roots");
     }
     Ok(Some(roots))
 }

@@ -3,9 +3,7 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use super::paths::Paths;
 use super::section::{ConfigError, Section};
-use super::server::file;
 use crate::cli::args::{RegistrationArgs, WsAuthFlags};
 use crate::faces::exec_server::listen::ExecServerTransport;
 
@@ -25,22 +23,21 @@ pub struct ExecServerConfig {
 /// The only value of `ws_auth`.
 const TOKEN: &str = "capability-token";
 
-pub(super) fn read(section: Section<'_, '_>, paths: &Paths) -> Result<ExecServerConfig, ConfigError> {
+pub(super) fn read(section: Section<'_, '_>) -> Result<ExecServerConfig, ConfigError> {
     let config = ExecServerConfig {
         listen: listen(&section)?,
-        ws_auth: ws_auth(&section, paths)?,
+        ws_auth: ws_auth(&section)?,
         remote: remote(&section)?,
-        remote_token_file: file(&section, "remote_token_file", paths)?,
+        remote_token_file: section.file("remote_token_file")?,
     };
-    if config.remote_token_file.is_some() && config.remote.is_none() {
-        return Err(section.requires("remote_token_file", "remote"));
+    match config.remote_token_file.is_some() && config.remote.is_none() {
+        true => Err(section.requires("remote_token_file", "remote")),
+        false => Ok(config),
     }
-    section.finish();
-    Ok(config)
 }
 
 fn listen(section: &Section<'_, '_>) -> Result<Option<SocketAddr>, ConfigError> {
-    let Some(url) = text(section, "listen")? else { return Ok(None) };
+    let Some(url) = section.filled_text("listen")? else { return Ok(None) };
     match url.parse() {
         Ok(ExecServerTransport::WebSocket { bind_address }) => Ok(Some(bind_address)),
         Ok(ExecServerTransport::Stdio) | Err(_) => {
@@ -49,8 +46,8 @@ fn listen(section: &Section<'_, '_>) -> Result<Option<SocketAddr>, ConfigError> 
     }
 }
 
-fn ws_auth(section: &Section<'_, '_>, paths: &Paths) -> Result<WsAuthFlags, ConfigError> {
-    let (file, sha256) = (file(section, "ws_token_file", paths)?, text(section, "ws_token_sha256")?);
+fn ws_auth(section: &Section<'_, '_>) -> Result<WsAuthFlags, ConfigError> {
+    let (file, sha256) = (section.file("ws_token_file")?, section.filled_text("ws_token_sha256")?);
     if file.is_some() && sha256.is_some() {
         let other = section.path_of("ws_token_file");
         return Err(section.error("ws_token_sha256", format_args!("conflicts with {other}; use one of them")));
@@ -60,8 +57,8 @@ fn ws_auth(section: &Section<'_, '_>, paths: &Paths) -> Result<WsAuthFlags, Conf
 }
 
 fn remote(section: &Section<'_, '_>) -> Result<Option<RegistrationArgs>, ConfigError> {
-    let (url, id, name) =
-        (text(section, "remote")?, text(section, "executor_id")?, text(section, "executor_name")?);
+    let (url, id) = (section.filled_text("remote")?, section.filled_text("executor_id")?);
+    let name = section.filled_text("executor_name")?;
     match (url, id) {
         (Some(url), Some(executor_id)) => Ok(Some(RegistrationArgs { url, executor_id, name })),
         (Some(_), None) => Err(section.requires("remote", "executor_id")),
@@ -69,10 +66,4 @@ fn remote(section: &Section<'_, '_>) -> Result<Option<RegistrationArgs>, ConfigE
         (None, None) if name.is_some() => Err(section.requires("executor_name", "remote")),
         (None, None) => Ok(None),
     }
-}
-
-/// A trimmed string; `None` if it is absent or empty.
-fn text(section: &Section<'_, '_>, key: &'static str) -> Result<Option<String>, ConfigError> {
-    let text = section.text(key)?.map(|text| text.trim().to_owned());
-    Ok(text.filter(|text| !text.is_empty()))
 }

@@ -30,12 +30,10 @@ impl Default for KeepersConfig {
 
 pub(super) fn read(section: Section<'_, '_>) -> Result<KeepersConfig, ConfigError> {
     let base = KeepersConfig::default();
-    let config = KeepersConfig {
+    Ok(KeepersConfig {
         log_bytes: section.number("log_bytes")?.unwrap_or(base.log_bytes),
         quota_bytes: section.number("quota_bytes")?.unwrap_or(base.quota_bytes),
         keep: section.number("keep_ms")?.map_or(base.keep, Duration::from_millis),
         max: section.number("max")?.map_or(base.max, |max| usize::try_from(max).unwrap_or(usize::MAX)),
-    };
-    section.finish();
-    Ok(config)
+    })
 }

@@ -2,7 +2,6 @@
 
 mod approvals;
 mod auth;
-mod environment;
 mod exec_server;
 mod keepers;
 mod limits;
@@ -27,7 +26,7 @@ pub(crate) use print::EXPOSED;
 pub use print::check_config;
 pub use sandbox::{BUILT_IN, CustomProfile, OFF, SandboxConfig};
 pub use section::ConfigError;
-pub use server::{AuditConfig, LogLevel, ServerConfig};
+pub use server::{AuditConfig, ServerConfig};
 pub use suggest::nearest;
 pub use telemetry::TelemetryConfig;
 
@@ -101,40 +100,38 @@ impl Config {
 
     /// Parses the text of a configuration; `file` is empty if there is no file.
     pub fn parse(text: &str, file: &Path, args: &ConfigArgs, paths: &Paths) -> Result<Self, ConfigError> {
-        let document = Document { file, text, warnings: RefCell::default() };
+        let document = Document { file, text, paths, warnings: RefCell::default() };
         let table = toml::de::DeTable::parse(text)
             .map_err(|error| document.error(error.span().unwrap_or(0..0), error.message()))?;
         let root = Section::root(&document, table.get_ref());
         let base = if args.roots.is_empty() { Limits::seed() } else { Limits::open() };
         let security = root.section("security")?;
-        let configured = server::roots(&security, paths)?;
-        let policy = policy::read(&root, security.boolean("allow_shell")?.unwrap_or(true), paths)?;
-        security.finish();
+        let configured = server::roots(&security)?;
+        let policy = policy::read(&root, security.boolean("allow_shell", true)?)?;
+        drop(security);
         let roots =
             if args.roots.is_empty() { configured.clone() } else { server::flag_roots(&args.roots, paths)? };
         let served = auth::ServedRoots { configured: &configured, effective: &roots };
-        let auth = auth::read(root.section("auth")?, served, paths)?;
+        let auth = auth::read(root.section("auth")?, served)?;
         let mut config = Self {
             roots,
             limits: limits::read(root.section("limits")?, base)?,
             policy,
             approvals: approvals::read(root.section("approvals")?)?,
-            audit: server::audit(root.section("audit")?, paths)?,
-            server: server::server(root.section("server")?, paths)?,
-            exec_server: exec_server::read(root.section("exec_server")?, paths)?,
-            durable_writes: server::durable_writes(root.section("files")?)?,
-            telemetry: telemetry::telemetry(root.section("telemetry")?)?,
+            audit: server::audit(root.section("audit")?)?,
+            server: server::server(root.section("server")?)?,
+            exec_server: exec_server::read(root.section("exec_server")?)?,
+            durable_writes: root.section("files")?.boolean("durable", true)?,
+            telemetry: telemetry::read(root.section("telemetry")?)?,
             keepers: keepers::read(root.section("keepers")?)?,
             auth,
-            sandbox: sandbox::read(root.section("sandbox")?, paths)?,
-            source: None,
+            sandbox: sandbox::read(root.section("sandbox")?)?,
+            source: (!file.as_os_str().is_empty()).then(|| file.to_owned()),
             warnings: Vec::new(),
             file_to_write: paths.file_to_write(),
         };
-        root.finish();
-        if !file.as_os_str().is_empty() {
-            config.source = Some(file.to_owned());
-        }
+        // Adds the warnings about unknown sections.
+        drop(root);
         config.warnings = document.warnings.into_inner();
         config.warnings.extend(config.root_warnings());
         Ok(config)

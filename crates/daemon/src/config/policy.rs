@@ -1,21 +1,18 @@
-//! `[policy]`: rules on commands and files, and the defaults if no rule matches.
+//! `[policy]`: rules on commands and files, and the defaults if no rule matches; `[environment]` of commands.
 
 use engine::policy::{
-    Access, ArgvPattern, Class, Conditions, Example, Glob, Matcher, PathGlob, Policy, PolicyError,
-    PolicySettings, Rule, RuleAccess, Verdict,
+    Access, ArgvPattern, Class, Conditions, Environment, Example, Glob, Matcher, PathGlob, Policy,
+    PolicyError, PolicySettings, Rule, RuleAccess, Verdict,
 };
-use toml::Spanned;
 use toml::de::DeValue;
 
-use super::environment;
-use super::paths::Paths;
-use super::section::{ConfigError, Section};
+use super::section::{ConfigError, Section, TomlValue};
 
 const VERDICTS: [(&str, Verdict); 3] =
     [("allow", Verdict::Allow), ("ask", Verdict::Ask), ("deny", Verdict::Deny)];
 
 /// Parses the policy and tests the examples of its rules.
-pub(super) fn read(root: &Section<'_, '_>, allow_shell: bool, paths: &Paths) -> Result<Policy, ConfigError> {
+pub(super) fn read(root: &Section<'_, '_>, allow_shell: bool) -> Result<Policy, ConfigError> {
     let section = root.section("policy")?;
     let default = section.choice("default", &VERDICTS)?.unwrap_or(Verdict::Allow);
     let files_default = section.choice("files_default", &VERDICTS)?.unwrap_or(Verdict::Allow);
@@ -23,7 +20,7 @@ pub(super) fn read(root: &Section<'_, '_>, allow_shell: bool, paths: &Paths) -> 
     let mut spans = Vec::new();
     for (at, table) in section.sections("rules")?.into_iter().enumerate() {
         let span = table.span();
-        let rule = RuleReader { section: table, paths }.read(at)?;
+        let rule = RuleReader { section: table }.read(at)?;
         if rules.iter().any(|other| other.name == rule.name) {
             return Err(root.document.error(span, format!("duplicate rule name {:?}", rule.name)));
         }
@@ -31,8 +28,7 @@ pub(super) fn read(root: &Section<'_, '_>, allow_shell: bool, paths: &Paths) -> 
         spans.push(span);
     }
     let sudo = sudo(section.section("sudo")?)?;
-    let environment = environment::read(root.section("environment")?)?;
-    section.finish();
+    let environment = environment(root.section("environment")?)?;
     let names: Vec<_> = rules.iter().map(|rule| rule.name.clone()).collect();
     let settings = PolicySettings { rules, default, files_default, allow_shell, sudo, environment };
     Policy::new(settings).map_err(|error| {
@@ -43,12 +39,20 @@ pub(super) fn read(root: &Section<'_, '_>, allow_shell: bool, paths: &Paths) -> 
     })
 }
 
-struct RuleReader<'s, 'd, 't> {
-    section: Section<'d, 't>,
-    paths: &'s Paths,
+fn environment(section: Section<'_, '_>) -> Result<Environment, ConfigError> {
+    Ok(Environment {
+        remove: section.globs("remove")?,
+        keep: section.globs("keep")?,
+        remove_secrets: section.boolean("remove_secrets", true)?,
+        set: section.text_map("set")?,
+    })
 }
 
-impl RuleReader<'_, '_, '_> {
+struct RuleReader<'d, 't> {
+    section: Section<'d, 't>,
+}
+
+impl RuleReader<'_, '_> {
     fn read(self, at: usize) -> Result<Rule, ConfigError> {
         let section = &self.section;
         let name = section.text("name")?.unwrap_or_else(|| format!("rule {}", at + 1));
@@ -69,7 +73,7 @@ impl RuleReader<'_, '_, '_> {
         if !env.is_empty() && (about_files || verdict != Verdict::Allow) {
             return Err(self.error(&name, "has env, which is only for rules that allow commands"));
         }
-        let rule = Rule {
+        Ok(Rule {
             conditions,
             env,
             reason: section.text("reason")?,
@@ -77,9 +81,7 @@ impl RuleReader<'_, '_, '_> {
             examples_no_match: self.examples("examples_no_match", about_files)?,
             line: Some(section.document.position(section.span().start).0),
             ..Rule::new(&name, verdict, matcher)
-        };
-        self.section.finish();
-        Ok(rule)
+        })
     }
 
     fn matcher(&self, name: &str, verdict: Verdict) -> Result<Matcher, ConfigError> {
@@ -89,16 +91,17 @@ impl RuleReader<'_, '_, '_> {
         let globs = self.path_globs("paths")?;
         let access = section.choice("access", &RuleAccess::NAMES)?;
         let given = [!argv.is_empty(), class.is_some(), !globs.is_empty()];
-        match given.iter().filter(|given| **given).count() {
-            0 => return Err(self.error(name, "needs one of argv, class and paths")),
-            1 => {}
-            _ => {
-                return Err(self.error(name, "has more than one of argv, class and paths; use one of them"));
-            }
+        let problem = match given.iter().filter(|given| **given).count() {
+            0 => Some("needs one of argv, class and paths"),
+            1 => None,
+            _ => Some("has more than one of argv, class and paths; use one of them"),
+        };
+        if let Some(problem) = problem {
+            return Err(self.error(name, problem));
         }
         if access.is_some() && globs.is_empty() {
             let reason = format!("rule {name:?} has access but no paths; access is only for rules on files");
-            return Err(section.document.error(section.span_of("access"), reason));
+            return Err(section.error_at("access", reason));
         }
         if let (Some(pattern), true) = (ArgvPattern::new(&argv), verdict != Verdict::Allow)
             && pattern.is_bare()
@@ -107,7 +110,7 @@ impl RuleReader<'_, '_, '_> {
                 "rule {name:?} matches {:?} only without arguments; end argv with \"*\" to match any arguments",
                 argv[0]
             );
-            section.document.warn(section.span_of("argv"), text);
+            section.warn("argv", text);
         }
         Ok(match (ArgvPattern::new(&argv), class) {
             (Some(pattern), _) => Matcher::Argv(pattern),
@@ -118,50 +121,38 @@ impl RuleReader<'_, '_, '_> {
 
     /// Globs on names. An empty list is refused: it could mean all names or none.
     fn globs(&self, key: &'static str) -> Result<Vec<Glob>, ConfigError> {
-        let texts = self.section.texts(key)?;
-        self.not_empty(key, texts.is_empty())?;
-        Ok(texts.into_iter().map(Glob::new).collect())
+        self.not_empty(key, self.section.globs(key)?)
     }
 
     fn path_globs(&self, key: &'static str) -> Result<Vec<PathGlob>, ConfigError> {
-        let items = self.section.items(key)?;
-        self.not_empty(key, items.is_empty())?;
-        items.into_iter().map(|item| self.path_glob(key, item)).collect()
-    }
-
-    fn path_glob(&self, key: &str, item: &Spanned<DeValue<'_>>) -> Result<PathGlob, ConfigError> {
-        let text = self.path(key, item)?;
-        PathGlob::new(&text).ok_or_else(|| {
-            let reason = format!("{text:?} matches no path; use an absolute path without `.` and `..`");
-            self.section.document.error(item.span(), reason)
-        })
+        let globs = self.section.each(key, |text| {
+            let text = self.path(text)?;
+            PathGlob::new(&text)
+                .ok_or_else(|| format!("{text:?} matches no path; use an absolute path without `.` and `..`"))
+        });
+        self.not_empty(key, globs?)
     }
 
     /// A path or a glob, with `~` replaced by the home directory.
-    fn path(&self, key: &str, item: &Spanned<DeValue<'_>>) -> Result<String, ConfigError> {
-        let text = self.section.as_text(key, item)?;
-        let expanded = self.paths.expand(&text);
-        if text.starts_with('~') && expanded.starts_with("~") {
-            let reason = format!("unknown home directory in {text:?}; use an absolute path");
-            return Err(self.section.document.error(item.span(), reason));
+    fn path(&self, text: &str) -> Result<String, String> {
+        let expanded = self.section.document.paths.expand(text);
+        match text.starts_with('~') && expanded.starts_with("~") {
+            true => Err(format!("unknown home directory in {text:?}; use an absolute path")),
+            false => Ok(expanded.to_string_lossy().into_owned()),
         }
-        Ok(expanded.to_string_lossy().into_owned())
     }
 
-    fn not_empty(&self, key: &str, empty: bool) -> Result<(), ConfigError> {
-        match self.section.has_key(key) && empty {
-            true => {
-                let reason = format!("{} is empty; omit it to match any", self.section.path_of(key));
-                Err(self.section.document.error(self.section.span_of(key), reason))
-            }
-            false => Ok(()),
+    fn not_empty<T>(&self, key: &'static str, list: Vec<T>) -> Result<Vec<T>, ConfigError> {
+        match list.is_empty() && self.section.value(key).is_some() {
+            true => Err(self.section.error(key, "is empty; omit it to match any")),
+            false => Ok(list),
         }
     }
 
     /// Examples of commands are arrays of words or shell text; examples of files are paths or `{ write = "path" }`.
     fn examples(&self, key: &'static str, about_files: bool) -> Result<Vec<Example>, ConfigError> {
         let section = &self.section;
-        let convert = |item: &Spanned<DeValue<'_>>| match (about_files, item.get_ref()) {
+        let convert = |item: &TomlValue<'_>| match (about_files, item.get_ref()) {
             (false, DeValue::Array(words)) => words
                 .iter()
                 .map(|word| section.as_text(key, word))
@@ -169,12 +160,12 @@ impl RuleReader<'_, '_, '_> {
                 .map(Example::Argv),
             (false, _) => section.as_text(key, item).map(Example::Shell),
             (true, DeValue::Table(_)) => self.file_example(key, item),
-            (true, _) => self.path(key, item).map(|path| Example::Path { path: path.into(), access: None }),
+            (true, _) => self.path_example(key, item, None),
         };
         section.items(key)?.into_iter().map(convert).collect()
     }
 
-    fn file_example(&self, key: &str, item: &Spanned<DeValue<'_>>) -> Result<Example, ConfigError> {
+    fn file_example(&self, key: &str, item: &TomlValue<'_>) -> Result<Example, ConfigError> {
         let table = item.get_ref().as_table();
         let mut entries = table.into_iter().flat_map(|table| table.iter());
         let (entry, more) = (entries.next(), entries.next().is_some());
@@ -187,7 +178,18 @@ impl RuleReader<'_, '_, '_> {
                           or { remove = \"…\" }";
             return Err(self.section.document.error(item.span(), reason));
         };
-        Ok(Example::Path { path: self.path(key, value)?.into(), access: Some(access) })
+        self.path_example(key, value, Some(access))
+    }
+
+    fn path_example(
+        &self,
+        key: &str,
+        item: &TomlValue<'_>,
+        access: Option<Access>,
+    ) -> Result<Example, ConfigError> {
+        let path = self.path(&self.section.as_text(key, item)?);
+        let path = path.map_err(|reason| self.section.document.error(item.span(), reason))?;
+        Ok(Example::Path { path: path.into(), access })
     }
 
     fn error(&self, name: &str, problem: &str) -> ConfigError {
@@ -209,7 +211,5 @@ fn sudo(section: Section<'_, '_>) -> Result<Option<Vec<ArgvPattern>>, ConfigErro
             .ok_or_else(|| section.document.error(item.span(), "an entry of policy.sudo.allow is empty"))?;
         patterns.push(pattern);
     }
-    let present = section.is_present();
-    section.finish();
-    Ok(present.then_some(patterns))
+    Ok(section.is_present().then_some(patterns))
 }

@@ -1,7 +1,8 @@
 //! `rexd check-config`: prints the effective configuration.
 
+use std::fmt::Display;
 use std::io::{self, Write};
-use std::time::Duration;
+use std::path::Path;
 
 use engine::limits::OnOutputLimit;
 use engine::policy::PolicySettings;
@@ -13,91 +14,80 @@ use crate::net::auth;
 
 /// Prints the effective configuration, or the error in it. Returns the exit status.
 pub fn check_config(args: &ConfigArgs, paths: &Paths, out: &mut dyn Write) -> io::Result<u8> {
-    match Config::load(args, paths) {
-        Ok(config) => {
-            summary(&config, out)?;
-            access(&config, paths, out)?;
-            for warning in &config.warnings {
-                writeln!(out, "warning: {warning}")?;
-            }
-            writeln!(out, "ok")?;
-            Ok(0)
-        }
+    let config = match Config::load(args, paths) {
+        Ok(config) => config,
         Err(error) => {
             writeln!(out, "error: {error}")?;
-            Ok(1)
+            return Ok(1);
         }
+    };
+    summary(&config, out)?;
+    access(&config, paths, out)?;
+    for warning in &config.warnings {
+        writeln!(out, "warning: {warning}")?;
     }
+    writeln!(out, "ok")?;
+    Ok(0)
 }
 
 /// Prints the effective values, one per line.
-pub(crate) fn summary(config: &Config, out: &mut dyn Write) -> io::Result<()> {
-    let mut line = |name: &str, value: String| writeln!(out, "{name:<28}{value}");
-    let source = config
-        .source
-        .as_ref()
-        .map_or_else(|| "none (defaults)".to_owned(), |file| file.display().to_string());
-    line("configuration", source)?;
+fn summary(config: &Config, out: &mut dyn Write) -> io::Result<()> {
+    line(out, "configuration", path_or(config.source.as_deref(), "none (defaults)"))?;
     let roots: Vec<String> = config.roots.iter().map(|root| root.display().to_string()).collect();
-    line("roots", if roots.is_empty() { "none".to_owned() } else { roots.join(", ") })?;
+    line(out, "roots", if roots.is_empty() { "none".to_owned() } else { roots.join(", ") })?;
     let limits = &config.limits;
-    line("default_timeout_ms", time(limits.default_timeout))?;
-    line("hard_timeout_ms", time(limits.hard_timeout))?;
-    line("max_output_bytes", size(limits.max_output_bytes))?;
-    line("hard_output_bytes", size(limits.hard_output_bytes))?;
-    line("on_output_limit", on_output_limit(limits.on_output_limit).to_owned())?;
-    line("max_file_read_bytes", limits.max_file_read_bytes.to_string())?;
-    line("max_processes_per_session", limits.max_processes_per_session.to_string())?;
-    line("max_concurrent_sessions", limits.max_concurrent_sessions.to_string())?;
+    line(out, "default_timeout_ms", limit(limits.default_timeout.map(|time| time.as_millis())))?;
+    line(out, "hard_timeout_ms", limit(limits.hard_timeout.map(|time| time.as_millis())))?;
+    line(out, "max_output_bytes", limit(limits.max_output_bytes))?;
+    line(out, "hard_output_bytes", limit(limits.hard_output_bytes))?;
+    line(out, "on_output_limit", on_output_limit(limits.on_output_limit))?;
+    line(out, "max_file_read_bytes", limits.max_file_read_bytes)?;
+    line(out, "max_processes_per_session", limits.max_processes_per_session)?;
+    line(out, "max_concurrent_sessions", limits.max_concurrent_sessions)?;
     let policy = config.policy.settings();
     let on_files = policy.rules.iter().filter(|rule| rule.is_about_files()).count();
     let on_commands = policy.rules.len() - on_files;
-    line("policy", format!("{on_commands} rules, then {}", policy.default.name()))?;
-    line("policy on files", format!("{on_files} rules, then {}", policy.files_default.name()))?;
-    line("secrets in the environment", secrets(policy).to_owned())?;
-    line("shell", if policy.allow_shell { "allowed" } else { "off" }.to_owned())?;
-    line("approvals", approvals(config))?;
-    line("sandbox", sandbox(config))?;
-    line("audit", audit(config))?;
-    line("log_level", config.server.log_level.name().to_owned())
+    line(out, "policy", format_args!("{on_commands} rules, then {}", policy.default.name()))?;
+    line(out, "policy on files", format_args!("{on_files} rules, then {}", policy.files_default.name()))?;
+    line(out, "secrets in the environment", secrets(policy))?;
+    line(out, "shell", if policy.allow_shell { "allowed" } else { "off" })?;
+    line(out, "approvals", approvals(config))?;
+    line(out, "sandbox", sandbox(config))?;
+    line(out, "audit", audit(config))?;
+    line(out, "log_level", config.server.log_level)
 }
 
 /// Prints listeners, tokens and certificates. Tokens are printed by name only.
 fn access(config: &Config, paths: &Paths, out: &mut dyn Write) -> io::Result<()> {
     let server = &config.server;
-    let off = || "off".to_owned();
-    writeln!(out, "{:<28}{}", "http", server.http_listen.clone().unwrap_or_else(off))?;
-    let unix = server.unix.as_ref().map_or_else(off, |path| path.display().to_string());
-    writeln!(out, "{:<28}{unix}", "unix")?;
+    line(out, "http", server.http_listen.as_deref().unwrap_or("off"))?;
+    line(out, "unix", path_or(server.unix.as_deref(), "off"))?;
     let exec_server = &config.exec_server;
     let listen = exec_server.listen.map(|address| format!("ws://{address}"));
     let remote =
         exec_server.remote.as_ref().map(|remote| format!("{} at {}", remote.executor_id, remote.url));
     let found: Vec<String> = [listen, remote].into_iter().flatten().collect();
-    let found = if found.is_empty() { off() } else { found.join(", ") };
-    writeln!(out, "{:<28}{found}", "exec-server")?;
-    let tls = server.tls.as_ref().map_or_else(off, |tls| tls.certificate.display().to_string());
-    writeln!(out, "{:<28}{tls}", "tls")?;
+    line(out, "exec-server", if found.is_empty() { "off".to_owned() } else { found.join(", ") })?;
+    line(out, "tls", path_or(server.tls.as_ref().map(|tls| tls.certificate.as_path()), "off"))?;
     for token in auth::report(config, paths) {
-        writeln!(out, "{:<28}{}: {}", "token", token.name, token.found)?;
+        line(out, "token", format_args!("{}: {}", token.name, token.found))?;
         if let Some(problem) = token.problem {
             writeln!(out, "warning: the token {} cannot be used: {problem}", token.name)?;
         }
     }
     for certificate in &config.auth.certificates {
-        writeln!(
-            out,
-            "{:<28}{}: {}",
-            "certificate",
-            certificate.name,
-            certificate.scopes.names().join(" + ")
-        )?;
+        let scopes = certificate.scopes.names().join(" + ");
+        line(out, "certificate", format_args!("{}: {scopes}", certificate.name))?;
     }
     match Listeners::new(&ServeArgs::default(), config) {
         Ok(listeners) if listeners.is_exposed() => writeln!(out, "warning: {EXPOSED}"),
         Ok(_) => Ok(()),
         Err(error) => writeln!(out, "warning: {error}"),
     }
+}
+
+fn line(out: &mut dyn Write, name: &str, value: impl Display) -> io::Result<()> {
+    writeln!(out, "{name:<28}{value}")
 }
 
 /// The warning about a listener without TLS that other machines can reach.
@@ -122,12 +112,12 @@ fn sandbox(config: &Config) -> String {
     format!("{profile}{gap}{own}")
 }
 
-fn time(limit: Option<Duration>) -> String {
-    limit.map_or_else(|| "none".to_owned(), |limit| limit.as_millis().to_string())
+fn limit(limit: Option<impl ToString>) -> String {
+    limit.map_or_else(|| "none".to_owned(), |limit| limit.to_string())
 }
 
-fn size(limit: Option<u64>) -> String {
-    limit.map_or_else(|| "none".to_owned(), |limit| limit.to_string())
+fn path_or(path: Option<&Path>, absent: &str) -> String {
+    path.map_or_else(|| absent.to_owned(), |path| path.display().to_string())
 }
 
 fn on_output_limit(action: OnOutputLimit) -> &'static str {
@@ -146,9 +136,8 @@ fn secrets(policy: &PolicySettings) -> &'static str {
 }
 
 fn audit(config: &Config) -> String {
-    match (&config.audit.path, config.audit.enabled) {
-        (_, false) => "off".to_owned(),
-        (None, true) => "none: there is no home directory".to_owned(),
-        (Some(path), true) => path.display().to_string(),
+    match config.audit.enabled {
+        true => path_or(config.audit.path.as_deref(), "none: there is no home directory"),
+        false => "off".to_owned(),
     }
 }

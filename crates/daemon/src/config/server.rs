@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use link::listen::TlsFiles;
+use tracing::level_filters::LevelFilter;
 
 use super::paths::Paths;
 use super::section::{ConfigError, Section};
@@ -45,42 +46,18 @@ pub struct ServerConfig {
     /// How long the daemon waits for connections to end when it stops.
     pub drain: Duration,
     /// The level of the log on stderr.
-    pub log_level: LogLevel,
+    pub log_level: LevelFilter,
 }
 
-/// The level of the log.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum LogLevel {
-    /// No messages.
-    Off,
-    /// Failures.
-    Error,
-    /// Failures and problems.
-    Warn,
-    /// The default: also normal events.
-    Info,
-    /// Also internal events.
-    Debug,
-    /// All messages.
-    Trace,
-}
-
-impl LogLevel {
-    const NAMES: [(&'static str, Self); 7] = [
-        ("off", Self::Off),
-        ("error", Self::Error),
-        ("warn", Self::Warn),
-        ("warning", Self::Warn),
-        ("info", Self::Info),
-        ("debug", Self::Debug),
-        ("trace", Self::Trace),
-    ];
-
-    /// The name in the configuration.
-    pub fn name(self) -> &'static str {
-        Self::NAMES.iter().find(|(_, level)| *level == self).map_or("info", |(name, _)| name)
-    }
-}
+const LOG_LEVELS: [(&str, LevelFilter); 7] = [
+    ("off", LevelFilter::OFF),
+    ("error", LevelFilter::ERROR),
+    ("warn", LevelFilter::WARN),
+    ("warning", LevelFilter::WARN),
+    ("info", LevelFilter::INFO),
+    ("debug", LevelFilter::DEBUG),
+    ("trace", LevelFilter::TRACE),
+];
 
 /// The settings of the audit file.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -95,54 +72,36 @@ pub struct AuditConfig {
 
 /// Paths of the fixed routes.
 const FIXED_PATHS: [&str; 3] = ["/events", "/healthz", "/metrics"];
-/// The default of `max_connections`.
-const MAX_CONNECTIONS: u64 = 2_048;
 
-pub(super) fn server(section: Section<'_, '_>, paths: &Paths) -> Result<ServerConfig, ConfigError> {
-    let number = |key, default| section.positive(key).map(|number: Option<u64>| number.unwrap_or(default));
-    let milliseconds = |key, default| number(key, default).map(Duration::from_millis);
+pub(super) fn server(section: Section<'_, '_>) -> Result<ServerConfig, ConfigError> {
+    let time = |key, default| section.time(key, Duration::from_millis(default));
     let server = ServerConfig {
-        stdio: section.boolean("stdio")?.unwrap_or(true),
+        stdio: section.boolean("stdio", true)?,
         http_listen: section.text("http_listen")?.filter(|address| !address.is_empty()),
         http_path: url_path(&section, "http_path", "/rpc")?,
         ws_path: url_path(&section, "ws_path", "/ws")?,
-        unix: file(&section, "unix", paths)?,
-        public_names: public_names(&section)?,
+        unix: section.file("unix")?,
+        public_names: section.each("public_names", public_name)?,
         public_url: public_url(&section, "public_url")?,
-        trusted_proxies: trusted_proxies(&section)?,
-        tls: tls(&section, paths)?,
-        client_ca: file(&section, "client_ca", paths)?,
-        max_connections: usize::try_from(number("max_connections", MAX_CONNECTIONS)?).unwrap_or(usize::MAX),
-        ping: milliseconds("ping_ms", 20_000)?,
-        session_idle: milliseconds("session_idle_ms", 300_000)?,
-        resume_for: milliseconds("resume_ms", 600_000)?,
-        resume_bytes: number("resume_bytes", 8 * 1024 * 1024)?,
-        drain: milliseconds("drain_ms", 3_000)?,
-        log_level: section.choice("log_level", &LogLevel::NAMES)?.unwrap_or(LogLevel::Info),
+        trusted_proxies: section.each("trusted_proxies", trusted_proxy)?,
+        tls: tls(&section)?,
+        client_ca: section.file("client_ca")?,
+        max_connections: section.count("max_connections", 2_048)?,
+        ping: time("ping_ms", 20_000)?,
+        session_idle: time("session_idle_ms", 300_000)?,
+        resume_for: time("resume_ms", 600_000)?,
+        resume_bytes: section.positive("resume_bytes", 8 * 1024 * 1024)?,
+        drain: time("drain_ms", 3_000)?,
+        log_level: section.choice("log_level", &LOG_LEVELS)?.unwrap_or(LevelFilter::INFO),
     };
-    if server.http_path == server.ws_path {
-        return Err(section.error("ws_path", "must differ from server.http_path"));
+    match server.http_path == server.ws_path {
+        true => Err(section.error("ws_path", "must differ from server.http_path")),
+        false => Ok(server),
     }
-    section.finish();
-    Ok(server)
 }
 
-/// An absolute path; `None` if it is absent or empty.
-pub(super) fn file(
-    section: &Section<'_, '_>,
-    key: &'static str,
-    paths: &Paths,
-) -> Result<Option<PathBuf>, ConfigError> {
-    let Some(text) = section.text(key)?.filter(|text| !text.is_empty()) else { return Ok(None) };
-    let path = paths.expand(&text);
-    if path.is_absolute() && !text.contains('\0') {
-        return Ok(Some(path));
-    }
-    Err(section.error(key, format_args!("must be absolute, not {text:?}")))
-}
-
-fn tls(section: &Section<'_, '_>, paths: &Paths) -> Result<Option<TlsFiles>, ConfigError> {
-    match (file(section, "tls_cert", paths)?, file(section, "tls_key", paths)?) {
+fn tls(section: &Section<'_, '_>) -> Result<Option<TlsFiles>, ConfigError> {
+    match (section.file("tls_cert")?, section.file("tls_key")?) {
         (Some(certificate), Some(key)) => Ok(Some(TlsFiles { certificate, key })),
         (None, None) => Ok(None),
         (Some(_), None) => Err(section.requires("tls_cert", "tls_key")),
@@ -150,37 +109,24 @@ fn tls(section: &Section<'_, '_>, paths: &Paths) -> Result<Option<TlsFiles>, Con
     }
 }
 
-fn public_names(section: &Section<'_, '_>) -> Result<Vec<String>, ConfigError> {
-    let mut names = Vec::new();
-    for item in section.items("public_names")? {
-        let name = section.as_text("public_names", item)?;
-        if Host::parse(&name).is_none() {
-            let reason = format!("a public name must be a host such as \"rex.example.org\", not {name:?}");
-            return Err(section.document.error(item.span(), reason));
-        }
-        names.push(name);
+fn public_name(name: &str) -> Result<String, String> {
+    match Host::parse(name) {
+        Some(_) => Ok(name.to_owned()),
+        None => Err(format!("a public name must be a host such as \"rex.example.org\", not {name:?}")),
     }
-    Ok(names)
 }
 
 fn public_url(section: &Section<'_, '_>, key: &'static str) -> Result<Option<String>, ConfigError> {
     let Some(url) = section.text(key)?.filter(|url| !url.is_empty()) else { return Ok(None) };
     let origin = url.trim_end_matches('/').to_owned();
-    if WebOrigin::parse(&origin).is_some() {
-        return Ok(Some(origin));
+    match WebOrigin::parse(&origin) {
+        Some(_) => Ok(Some(origin)),
+        None => Err(section.error(key, format_args!("must be http(s)://HOST[:PORT], not {url:?}"))),
     }
-    Err(section.error(key, format_args!("must be http(s)://HOST[:PORT], not {url:?}")))
 }
 
-fn trusted_proxies(section: &Section<'_, '_>) -> Result<Vec<Network>, ConfigError> {
-    let mut networks = Vec::new();
-    for item in section.items("trusted_proxies")? {
-        let text = section.as_text("trusted_proxies", item)?;
-        let wrong =
-            |error| section.document.error(item.span(), format!("invalid trusted proxy {text:?}: {error}"));
-        networks.push(text.parse().map_err(wrong)?);
-    }
-    Ok(networks)
+fn trusted_proxy(text: &str) -> Result<Network, String> {
+    text.parse().map_err(|error| format!("invalid trusted proxy {text:?}: {error}"))
 }
 
 fn url_path(section: &Section<'_, '_>, key: &'static str, default: &str) -> Result<String, ConfigError> {
@@ -195,62 +141,42 @@ fn url_path(section: &Section<'_, '_>, key: &'static str, default: &str) -> Resu
     Err(section.error(key, format_args!("{problem}: {path:?}")))
 }
 
-/// `[files] durable`, on by default.
-pub(super) fn durable_writes(section: Section<'_, '_>) -> Result<bool, ConfigError> {
-    let durable = section.boolean("durable")?.unwrap_or(true);
-    section.finish();
-    Ok(durable)
-}
-
-pub(super) fn audit(section: Section<'_, '_>, paths: &Paths) -> Result<AuditConfig, ConfigError> {
-    let enabled = section.boolean("enabled")?.unwrap_or(true);
-    let named = file(&section, "path", paths)?;
-    section.finish();
-    let configured = named.is_some();
-    Ok(AuditConfig { enabled, path: named.or_else(|| paths.default_audit()), configured })
+pub(super) fn audit(section: Section<'_, '_>) -> Result<AuditConfig, ConfigError> {
+    let named = section.file("path")?;
+    Ok(AuditConfig {
+        enabled: section.boolean("enabled", true)?,
+        configured: named.is_some(),
+        path: named.or_else(|| section.document.paths.default_audit()),
+    })
 }
 
 /// `[[security.allowed_roots]]` with a `path` each, or an array of strings.
-pub(super) fn roots(security: &Section<'_, '_>, paths: &Paths) -> Result<Vec<PathBuf>, ConfigError> {
-    let items = security.items("allowed_roots")?;
-    if items.iter().all(|item| item.get_ref().is_str()) {
-        let texts = items.iter().map(|item| Ok((security.as_text("allowed_roots", item)?, item.span())));
-        return texts
-            .map(|found| found.and_then(|(text, span)| root(security, &text, span, paths)))
-            .collect();
+pub(super) fn roots(security: &Section<'_, '_>) -> Result<Vec<PathBuf>, ConfigError> {
+    let root = |text: &str| {
+        let path = security.document.paths.expand(text);
+        match path.is_absolute() && !text.contains('\0') {
+            true => Ok(path),
+            false => Err(format!("a root must be an absolute path, not {text:?}")),
+        }
+    };
+    if security.items("allowed_roots")?.iter().all(|item| item.get_ref().is_str()) {
+        return security.each("allowed_roots", root);
     }
     let mut roots = Vec::new();
     for table in security.sections("allowed_roots")? {
-        let path = table.text("path")?;
         let path =
-            path.ok_or_else(|| security.document.error(table.span(), "an allowed root needs a path"))?;
-        roots.push(root(security, &path, table.span_of("path"), paths)?);
-        table.finish();
+            table.text("path")?.ok_or_else(|| table.error_at("path", "an allowed root needs a path"))?;
+        roots.push(root(&path).map_err(|reason| table.error_at("path", reason))?);
     }
     Ok(roots)
 }
 
-fn root(
-    security: &Section<'_, '_>,
-    text: &str,
-    span: std::ops::Range<usize>,
-    paths: &Paths,
-) -> Result<PathBuf, ConfigError> {
-    let path = paths.expand(text);
-    if path.is_absolute() && !text.contains('\0') {
-        return Ok(path);
-    }
-    Err(security.document.error(span, format!("a root must be an absolute path, not {text:?}")))
-}
-
 /// The roots of `--root`, relative to the current directory.
 pub(super) fn flag_roots(roots: &[PathBuf], paths: &Paths) -> Result<Vec<PathBuf>, ConfigError> {
-    let absolute = |root: &PathBuf| {
-        if root.as_os_str().is_empty() {
-            return Err(ConfigError::Root { root: root.clone(), reason: "the path is empty".to_owned() });
-        }
+    let absolute = |root: &PathBuf| match root.as_os_str().is_empty() {
+        true => Err(ConfigError::Root { root: root.clone(), reason: "the path is empty".to_owned() }),
         // Removes `.` and a trailing slash; `..` needs the file system.
-        Ok(paths.current.join(root).components().collect())
+        false => Ok(paths.current.join(root).components().collect()),
     };
     roots.iter().map(absolute).collect()
 }

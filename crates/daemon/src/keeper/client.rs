@@ -17,7 +17,7 @@ use wire::keeper::{KeeperFrame, KeeperMessage, KeeperRequest, MAX_INPUT_BYTES, M
 use super::client_connection::{self, KeeperConnection};
 use super::convert;
 use super::dir::{KeeperDir, LOG};
-use super::segment_reader::{SegmentItem, SegmentReader};
+use super::segment_reader::SegmentReader;
 
 /// The pause between two attempts to connect to a running keeper.
 const RETRY_PAUSE: Duration = Duration::from_millis(100);
@@ -39,17 +39,10 @@ enum Source {
     Socket(Box<KeeperConnection>),
     /// There is no connection; the time of the next attempt.
     Disconnected(Instant),
-    /// The keeper has exited: events come from the log on disk.
-    Disk(DiskRead),
+    /// The keeper has exited: events come from the log on disk, read on a blocking thread.
+    Disk(JoinHandle<(SegmentReader, io::Result<Option<KeeperEvent>>)>),
     /// All events were delivered.
     Ended,
-}
-
-#[derive(Debug)]
-enum DiskRead {
-    Idle(SegmentReader),
-    /// A read on a blocking thread.
-    Busy(JoinHandle<(SegmentReader, io::Result<SegmentItem>)>),
 }
 
 impl KeeperClient {
@@ -58,13 +51,14 @@ impl KeeperClient {
         KeeperClient { dir, at: at.0, source: Source::Disconnected(Instant::now()), input: Arc::default() }
     }
 
+    /// The next event. Dropping this future loses nothing.
     async fn next_event(&mut self) -> Option<KeeperEvent> {
-        loop {
+        let event = loop {
             match &mut self.source {
                 Source::Socket(connection) => match connection.next_frame().await {
                     Ok(Some(frame)) => {
-                        if let Some(event) = self.convert_frame(frame) {
-                            return Some(event);
+                        if let Some(event) = event_of(frame) {
+                            break event;
                         }
                     }
                     Ok(None) | Err(_) => self.source = Source::Disconnected(Instant::now()),
@@ -74,50 +68,28 @@ impl KeeperClient {
                     tokio::time::sleep_until(due).await;
                     self.reconnect().await;
                 }
-                Source::Disk(read) => {
-                    let item = read.next().await;
-                    if let Some(event) = self.convert_item(item) {
-                        return Some(event);
+                Source::Disk(reading) => match reading.await {
+                    Ok((reader, Ok(Some(event)))) => {
+                        self.source = Source::Disk(read_next(reader));
+                        break event;
                     }
-                    if matches!(self.source, Source::Ended) {
-                        return None;
-                    }
-                }
+                    Ok((_, Ok(None) | Err(_))) | Err(_) => break self.end()?,
+                },
                 Source::Ended => return None,
             }
+        };
+        match &event {
+            KeeperEvent::Output { start, bytes, .. } => self.at = start.0 + bytes.len() as u64,
+            KeeperEvent::Lost { next } => self.at = next.0,
+            KeeperEvent::Exited(_) => {}
+            KeeperEvent::Closed(_) => self.source = Source::Ended,
         }
-    }
-
-    /// Converts a frame of the keeper into an event.
-    fn convert_frame(&mut self, frame: KeeperFrame) -> Option<KeeperEvent> {
-        match frame {
-            KeeperFrame::Output { start, stream, bytes } => {
-                self.at = start + bytes.len() as u64;
-                Some(KeeperEvent::Output {
-                    start: Cursor(start),
-                    stream: convert::stream_from_wire(stream),
-                    bytes,
-                })
-            }
-            KeeperFrame::Message(KeeperMessage::Lost { next, .. }) => {
-                self.at = next;
-                Some(KeeperEvent::Lost { next: Cursor(next) })
-            }
-            KeeperFrame::Message(KeeperMessage::Exited { exit }) => {
-                Some(KeeperEvent::Exited(convert::exit_from_wire(exit)))
-            }
-            KeeperFrame::Message(KeeperMessage::Closed(closed)) => {
-                self.source = Source::Ended;
-                Some(KeeperEvent::Closed(convert::summary_from_wire(closed)))
-            }
-            // Other messages are responses; messages of a newer keeper are ignored.
-            KeeperFrame::Message(_) => None,
-        }
+        Some(event)
     }
 
     async fn reconnect(&mut self) {
         if !self.dir.is_alive() {
-            self.source = Source::Disk(DiskRead::Idle(SegmentReader::new(&self.dir.path.join(LOG), self.at)));
+            self.source = Source::Disk(read_next(SegmentReader::new(&self.dir.path.join(LOG), self.at)));
             return;
         }
         let from = self.at;
@@ -134,27 +106,12 @@ impl KeeperClient {
         };
     }
 
-    /// Converts an item of the log on disk into an event.
-    fn convert_item(&mut self, item: io::Result<SegmentItem>) -> Option<KeeperEvent> {
-        match item {
-            Ok(SegmentItem::Output { start, stream, bytes }) => {
-                self.at = start + bytes.len() as u64;
-                Some(KeeperEvent::Output { start: Cursor(start), stream, bytes })
-            }
-            Ok(SegmentItem::Gap { next }) => {
-                self.at = next;
-                Some(KeeperEvent::Lost { next: Cursor(next) })
-            }
-            Ok(SegmentItem::End) | Err(_) => self.end(),
-        }
-    }
-
     /// The events at the end of the log: lost output before the recorded end, then the end itself.
     fn end(&mut self) -> Option<KeeperEvent> {
         let status = self.dir.status();
         let end = status.as_ref().map_or_else(|| self.dir.end(), |status| status.end);
         if self.at < end {
-            self.at = end;
+            self.source = Source::Disconnected(Instant::now());
             return Some(KeeperEvent::Lost { next: Cursor(end) });
         }
         self.source = Source::Ended;
@@ -162,21 +119,31 @@ impl KeeperClient {
     }
 }
 
-impl DiskRead {
-    /// Reads the next item. If this future is dropped, the next call returns the result of the running read.
-    async fn next(&mut self) -> io::Result<SegmentItem> {
-        if let DiskRead::Idle(reader) = self {
-            let mut reader = std::mem::replace(reader, SegmentReader::new(std::path::Path::new(""), 0));
-            *self = DiskRead::Busy(tokio::task::spawn_blocking(move || {
-                let item = reader.next(MAX_OUTPUT_BYTES);
-                (reader, item)
-            }));
+/// The event of a frame. Other messages are responses; messages of a newer keeper are ignored.
+fn event_of(frame: KeeperFrame) -> Option<KeeperEvent> {
+    match frame {
+        KeeperFrame::Output { start, stream, bytes } => {
+            let stream = convert::stream_from_wire(stream);
+            Some(KeeperEvent::Output { start: Cursor(start), stream, bytes })
         }
-        let DiskRead::Busy(thread) = self else { return Ok(SegmentItem::End) };
-        let (reader, item) = thread.await.map_err(io::Error::other)?;
-        *self = DiskRead::Idle(reader);
-        item
+        KeeperFrame::Message(KeeperMessage::Lost { next, .. }) => {
+            Some(KeeperEvent::Lost { next: Cursor(next) })
+        }
+        KeeperFrame::Message(KeeperMessage::Exited { exit }) => {
+            Some(KeeperEvent::Exited(convert::exit_from_wire(exit)))
+        }
+        KeeperFrame::Message(KeeperMessage::Closed(closed)) => {
+            Some(KeeperEvent::Closed(convert::summary_from_wire(closed)))
+        }
+        KeeperFrame::Message(_) => None,
     }
+}
+
+fn read_next(mut reader: SegmentReader) -> JoinHandle<(SegmentReader, io::Result<Option<KeeperEvent>>)> {
+    tokio::task::spawn_blocking(move || {
+        let event = reader.next(MAX_OUTPUT_BYTES);
+        (reader, event)
+    })
 }
 
 impl Keeper for KeeperClient {
@@ -212,20 +179,17 @@ pub(super) async fn input(
     loop {
         let piece = bytes.split_to(bytes.len().min(MAX_INPUT_BYTES));
         let eof = is_last && bytes.is_empty();
+        let unreachable = |error: io::Error| client_connection::unreachable(dir, &error);
         let mut connection = match reusable.take() {
             Some(connection) => connection,
-            None => KeeperConnection::open(dir)
-                .await
-                .map_err(|error| client_connection::unreachable(dir, &error))?,
+            None => KeeperConnection::open(dir).await.map_err(unreachable)?,
         };
         let data = wire::base64::encode(&piece);
         let response = connection.request(|id| KeeperRequest::Input { id, data, eof }).await;
-        match response.map_err(|error| client_connection::unreachable(dir, &error))? {
-            KeeperMessage::Accepted { .. } => *reusable = Some(connection),
-            response => {
-                *reusable = Some(connection);
-                return Err(client_connection::unexpected(response));
-            }
+        let response = response.map_err(unreachable)?;
+        *reusable = Some(connection);
+        if !matches!(response, KeeperMessage::Accepted { .. }) {
+            return Err(client_connection::unexpected(response));
         }
         if bytes.is_empty() {
             return Ok(accepted);

@@ -39,10 +39,8 @@ impl KeeperConnection {
         let path = format!("/proc/self/fd/{}/{SOCKET}", directory.as_raw_fd());
         let socket = UnixStream::connect(path).await?;
         if socket.peer_cred()?.uid() != rustix::process::geteuid().as_raw() {
-            return Err(io::Error::new(
-                io::ErrorKind::PermissionDenied,
-                "the keeper belongs to another user",
-            ));
+            let reason = "the keeper belongs to another user";
+            return Err(io::Error::new(io::ErrorKind::PermissionDenied, reason));
         }
         let decoder = Decoder::new(Version::V1);
         let mut connection = KeeperConnection { socket, incoming: BytesMut::new(), decoder, last_id: 0 };
@@ -91,7 +89,10 @@ impl KeeperConnection {
 /// Kills the tree or signals its group. Uses a new connection, so that no other request is ahead of it.
 pub(super) async fn kill(dir: &KeeperDir, signal: Signal) -> Result<KillOutcome, Error> {
     match request(dir, |id| KeeperRequest::Kill { id, signal: signal.number() }).await? {
-        KeeperMessage::Killed { killed, left, .. } => Ok(convert::kill_outcome(killed, left)),
+        KeeperMessage::Killed { killed, left, .. } => Ok(KillOutcome {
+            killed: convert::members_from_wire(killed),
+            remaining: convert::members_from_wire(left),
+        }),
         response => Err(unexpected(response)),
     }
 }

@@ -124,56 +124,50 @@ impl Connection {
     }
 
     async fn refuse(&mut self, id: u64, kind: FailureKind, reason: &str) -> io::Result<()> {
-        self.send(KeeperMessage::Error { id, kind, message: reason.to_owned() }).await
+        self.send(failure(id, kind, reason)).await
     }
+}
+
+fn failure(id: u64, kind: FailureKind, reason: &str) -> KeeperMessage {
+    KeeperMessage::Error { id, kind, message: reason.to_owned() }
 }
 
 /// Executes a request and returns its response.
 async fn handle(process: &Process, request: KeeperRequest) -> KeeperMessage {
-    let invalid = |id, reason: &str| KeeperMessage::Error {
-        id,
-        kind: FailureKind::Invalid,
-        message: reason.to_owned(),
-    };
-    match request {
-        KeeperRequest::Input { id, data, eof } => {
+    let id = request.id();
+    let invalid = |reason| failure(id, FailureKind::Invalid, reason);
+    let done = match request {
+        KeeperRequest::Input { data, eof, .. } => {
             let bytes = match wire::base64::decode(&data) {
                 Ok(bytes) if bytes.len() <= MAX_INPUT_BYTES => bytes,
-                Ok(_) => return invalid(id, "input too large"),
-                Err(_) => return invalid(id, "invalid base64"),
+                Ok(_) => return invalid("input too large"),
+                Err(_) => return invalid("invalid base64"),
             };
-            match process.input(bytes.into(), eof).await {
-                Ok(count) => KeeperMessage::Accepted { id, bytes: count as u64 },
-                Err(error) => convert::error_to_wire(id, &error),
-            }
+            let accepted = process.input(bytes.into(), eof).await;
+            accepted.map(|count| KeeperMessage::Accepted { id, bytes: count as u64 })
         }
-        KeeperRequest::Resize { id, cols, rows } => match process.resize(TerminalSize { cols, rows }).await {
-            Ok(()) => KeeperMessage::Resized { id },
-            Err(error) => convert::error_to_wire(id, &error),
-        },
-        KeeperRequest::Kill { id, signal } => {
-            let Some(signal) = Signal::from_number(signal) else { return invalid(id, "unknown signal") };
-            match process.kill(signal).await {
-                Ok(ended) => KeeperMessage::Killed {
-                    id,
-                    killed: convert::members_to_wire(&ended.killed),
-                    left: convert::members_to_wire(&ended.remaining),
-                },
-                Err(error) => convert::error_to_wire(id, &error),
-            }
+        KeeperRequest::Resize { cols, rows, .. } => {
+            process.resize(TerminalSize { cols, rows }).await.map(|()| KeeperMessage::Resized { id })
         }
-        KeeperRequest::Status { id } => {
+        KeeperRequest::Kill { signal, .. } => {
+            let Some(signal) = Signal::from_number(signal) else { return invalid("unknown signal") };
+            process.kill(signal).await.map(|ended| KeeperMessage::Killed {
+                id,
+                killed: convert::members_to_wire(&ended.killed),
+                left: convert::members_to_wire(&ended.remaining),
+            })
+        }
+        KeeperRequest::Status { .. } => {
             let state = process.state();
-            KeeperMessage::Status {
+            Ok(KeeperMessage::Status {
                 id,
                 pid: state.pid,
                 end: state.end.0,
                 exit: state.exited.map(convert::exit_to_wire),
                 closed: state.closed.map(|closed| convert::summary_to_wire(&closed)),
-            }
+            })
         }
-        KeeperRequest::Hello { id, .. } | KeeperRequest::Attach { id, .. } => {
-            invalid(id, "unexpected request")
-        }
-    }
+        KeeperRequest::Hello { .. } | KeeperRequest::Attach { .. } => return invalid("unexpected request"),
+    };
+    done.unwrap_or_else(|error| convert::error_to_wire(id, &error))
 }

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use engine::Error;
-use engine::process::{ExitCause, ExitStatus, KillOutcome, ProcessSummary, Signal, Stream, TreeMember};
+use engine::process::{ExitCause, ExitStatus, ProcessSummary, Signal, Stream, TreeMember};
 use engine::sandbox::{Denial, DenialKind};
 use wire::keeper as protocol;
 
@@ -109,46 +109,16 @@ pub(super) fn members_to_wire(members: &[TreeMember]) -> Vec<protocol::TreeMembe
     members.iter().map(|member| protocol::TreeMember { pid: member.pid, name: member.name.clone() }).collect()
 }
 
-pub(super) fn kill_outcome(
-    killed: Vec<protocol::TreeMember>,
-    left: Vec<protocol::TreeMember>,
-) -> KillOutcome {
-    KillOutcome { killed: members_from_wire(killed), remaining: members_from_wire(left) }
-}
-
-fn members_from_wire(members: Vec<protocol::TreeMember>) -> Vec<TreeMember> {
+pub(super) fn members_from_wire(members: Vec<protocol::TreeMember>) -> Vec<TreeMember> {
     members.into_iter().map(|member| TreeMember { pid: member.pid, name: member.name }).collect()
 }
 
-/// The error message for a request that failed in the keeper.
+/// The error message for a request that failed in the keeper. Most errors are only reported to the user.
 pub(super) fn error_to_wire(id: u64, error: &Error) -> protocol::KeeperMessage {
     let kind = match error {
         Error::Gone => protocol::FailureKind::Gone,
         Error::InputClosed => protocol::FailureKind::InputClosed,
-        Error::NoSuchProcess(_)
-        | Error::Spawn { .. }
-        | Error::OutsideRoots { .. }
-        | Error::BadPath { .. }
-        | Error::File { .. }
-        | Error::NotRegular { .. }
-        | Error::Exists { .. }
-        | Error::Conflict { .. }
-        | Error::Edit(_)
-        | Error::Patch(_)
-        | Error::Pattern { .. }
-        | Error::Sandbox { .. }
-        | Error::SandboxDenied { .. }
-        | Error::Denied { .. }
-        | Error::NoApprover { .. }
-        | Error::Refused { .. }
-        | Error::Unanswered { .. }
-        | Error::NoSuchApproval(_)
-        | Error::AlreadySettled { .. }
-        | Error::Guarded { .. }
-        | Error::Unsupported { .. }
-        | Error::LimitReached { .. }
-        | Error::Deadline { .. }
-        | Error::Cancelled => protocol::FailureKind::Failed,
+        _ => protocol::FailureKind::Failed,
     };
     protocol::KeeperMessage::Error { id, kind, message: error.to_string() }
 }

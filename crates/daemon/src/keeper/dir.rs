@@ -43,6 +43,13 @@ impl KeeperDir {
         is_name(&id.0).then(|| KeeperDir { path: keepers.join(&id.0) })
     }
 
+    /// The directories of all keepers.
+    pub(super) fn all(keepers: &Path) -> impl Iterator<Item = KeeperDir> {
+        let entries = std::fs::read_dir(keepers).into_iter().flatten().flatten();
+        let named = entries.filter(|entry| entry.file_name().to_str().is_some_and(is_name));
+        named.map(|entry| KeeperDir { path: entry.path() })
+    }
+
     pub(super) fn record(&self) -> io::Result<ProcessRecord> {
         read_json(&self.path.join(RECORD))
     }
@@ -54,7 +61,10 @@ impl KeeperDir {
 
     /// Whether the keeper runs.
     pub(super) fn is_alive(&self) -> bool {
-        is_locked(&self.path.join(LIFE))
+        let Ok(file) = File::open(self.path.join(LIFE)) else { return false };
+        let lock = rustix::fs::flock(&file, FlockOperation::NonBlockingLockShared);
+        // The lock is released with the file. Any other error means that no keeper runs.
+        lock == Err(rustix::io::Errno::WOULDBLOCK)
     }
 
     /// The end of the log on disk.
@@ -100,14 +110,6 @@ impl KeeperDir {
 pub(super) fn is_name(name: &str) -> bool {
     let is_digit = |byte: u8| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte);
     name.strip_prefix("p_").is_some_and(|rest| rest.len() == 12 && rest.bytes().all(is_digit))
-}
-
-/// Whether another process holds the lock on this file.
-pub(super) fn is_locked(path: &Path) -> bool {
-    let Ok(file) = File::open(path) else { return false };
-    let lock = rustix::fs::flock(&file, FlockOperation::NonBlockingLockShared);
-    // The lock is released with the file. Any other error means that no keeper runs.
-    lock == Err(rustix::io::Errno::WOULDBLOCK)
 }
 
 fn read_json<T: DeserializeOwned>(path: &Path) -> io::Result<T> {

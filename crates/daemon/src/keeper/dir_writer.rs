@@ -22,8 +22,9 @@ const STATUS_BYTES: usize = 4096;
 #[derive(Debug)]
 pub(super) struct KeeperDirWriter {
     keepers: PathBuf,
-    dir: KeeperDir,
-    life: File,
+    pub(super) dir: KeeperDir,
+    /// The file with the end of the log.
+    pub(super) life: File,
     record: File,
     draft: File,
 }
@@ -35,14 +36,10 @@ impl KeeperDirWriter {
         let name = random_name().map_err(io::Error::other)?;
         let dir = KeeperDir { path: keepers.join(format!("{UNFINISHED}{name}")) };
         private_dir_builder().create(&dir.path)?;
-        match KeeperDirWriter::create_files(keepers, dir.clone()) {
-            Ok(dir_writer) => Ok(dir_writer),
-            Err(error) => {
-                // The error of the creation is the one to report.
-                let _removed = dir.remove();
-                Err(error)
-            }
-        }
+        KeeperDirWriter::create_files(keepers, dir.clone()).inspect_err(|_| {
+            // The error of the creation is the one to report.
+            let _removed = dir.remove();
+        })
     }
 
     fn create_files(keepers: &Path, dir: KeeperDir) -> io::Result<KeeperDirWriter> {
@@ -54,15 +51,6 @@ impl KeeperDirWriter {
         draft.write_all_at(&[b' '; STATUS_BYTES], 0)?;
         private_dir_builder().create(dir.path.join(LOG))?;
         Ok(KeeperDirWriter { keepers: keepers.to_owned(), dir, life, record, draft })
-    }
-
-    pub(super) fn dir(&self) -> &KeeperDir {
-        &self.dir
-    }
-
-    /// The file with the end of the log.
-    pub(super) fn life(&self) -> io::Result<File> {
-        self.life.try_clone()
     }
 
     /// Listens on the socket. Its path may be too long for the kernel, so it is bound through a descriptor.

@@ -6,16 +6,16 @@ use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use engine::Error;
 use engine::files::{RootedPath, Roots};
 use engine::limits::OnOutputLimit;
 use engine::process::{
     Containment, OutputLimit, ProcessId, ProcessLimits, ProcessSpec, Program, Stdin, TerminalSize,
 };
 use engine::sandbox::{self, OnGap};
-use engine::{Error, error};
 use serde::{Deserialize, Serialize};
 
-use super::profiles::{self, ProfileSpec};
+use super::profiles::{self, JobProfile};
 use super::settings::KeeperSettings;
 use crate::core::sandbox::{FEATURES_VARIABLE, detached_temp_dir};
 
@@ -29,56 +29,61 @@ pub(super) struct KeeperJob {
     pub(super) id: String,
     pub(super) by: String,
     pub(super) face: String,
-    program: JobProgram,
+    #[serde(with = "ProgramDef")]
+    program: Program,
     /// The roots of the working directory, the outermost first.
     roots: Vec<Vec<RawBytes>>,
     cwd: RawBytes,
-    /// `NAME=value`, each ended by NUL.
-    env: RawBytes,
+    env: Vec<(RawBytes, RawBytes)>,
     terminal: Option<(u16, u16)>,
     stdin: JobStdin,
     stop_after_ms: Option<u64>,
     output_bytes: Option<u64>,
     ends_at_output_limit: bool,
     /// The sandbox profiles; empty means no sandbox.
-    #[serde(default)]
-    confinement: Vec<ProfileSpec>,
-    /// Removed when the process has ended.
-    #[serde(default)]
-    temp: Option<RawBytes>,
+    confinement: Vec<JobProfile>,
+    /// The temporary directory of the process, removed when it has ended.
+    pub(super) temp: Option<RawBytes>,
 }
 
 /// Settings for every job, sent first, so that a keeper can prepare before it has a job.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct KeeperTerms {
-    keepers: RawBytes,
+    pub(super) keepers: RawBytes,
     pub(super) log_bytes: u64,
     pub(super) quota_bytes: u64,
     /// The audit file for the end of the process.
-    audit: Option<RawBytes>,
-    tail_bytes: usize,
-    kill_grace_ms: u64,
-    drain_idle_ms: u64,
-    drain_at_most_ms: u64,
+    pub(super) audit: Option<RawBytes>,
+    #[serde(with = "ProcessLimitsDef")]
+    pub(super) bounds: ProcessLimits,
     marks_only: bool,
     pub(super) protocol: u32,
     /// The value of `REXD_SANDBOX_FEATURES`.
-    #[serde(default)]
     lowered_features: String,
     /// Whether a process starts although the kernel cannot enforce its whole sandbox.
-    #[serde(default)]
     reduces_gaps: bool,
 }
 
-#[derive(Debug, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-enum JobProgram {
+#[derive(Serialize, Deserialize)]
+#[serde(remote = "Program")]
+enum ProgramDef {
     Argv(Vec<String>),
     Shell { line: String, login: bool },
 }
 
+#[derive(Serialize, Deserialize)]
+#[serde(remote = "ProcessLimits")]
+struct ProcessLimitsDef {
+    log_bytes: usize,
+    spill_bytes: u64,
+    spill_dir: PathBuf,
+    commands_waiting: usize,
+    kill_grace: Duration,
+    drain_idle: Duration,
+    drain_max: Duration,
+}
+
 #[derive(Debug, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
 enum JobStdin {
     Open,
     Given(RawBytes),
@@ -92,13 +97,10 @@ impl KeeperJob {
             id: id.0.clone(),
             by: by.to_owned(),
             face: spec.origin.to_string(),
-            program: match &spec.program {
-                Program::Argv(argv) => JobProgram::Argv(argv.clone()),
-                Program::Shell { line, login } => JobProgram::Shell { line: line.clone(), login: *login },
-            },
+            program: spec.program.clone(),
             roots: chain(spec.cwd.roots()),
             cwd: raw(spec.cwd.as_path().as_os_str()),
-            env: RawBytes(environment(&spec.env)),
+            env: spec.env.iter().map(|(name, value)| (raw(name), raw(value))).collect(),
             terminal: spec.terminal.map(|size| (size.cols, size.rows)),
             stdin: match &spec.stdin {
                 Stdin::Open => JobStdin::Open,
@@ -108,7 +110,7 @@ impl KeeperJob {
             stop_after_ms: spec.stop_after.map(ms),
             output_bytes: spec.output_limit.map(|limit| limit.bytes),
             ends_at_output_limit: spec.output_limit.is_some_and(|limit| limit.then == OnOutputLimit::Kill),
-            confinement: profiles::to_specs(spec.confinement.as_deref()),
+            confinement: profiles::from_confinement(spec.confinement.as_deref()),
             temp: spec.confinement.as_deref().and_then(detached_temp_dir).map(|path| raw(path.as_os_str())),
         }
     }
@@ -117,13 +119,10 @@ impl KeeperJob {
     pub(super) fn spec(&self) -> Result<ProcessSpec, Error> {
         let then = if self.ends_at_output_limit { OnOutputLimit::Kill } else { OnOutputLimit::Truncate };
         Ok(ProcessSpec {
-            program: match &self.program {
-                JobProgram::Argv(argv) => Program::Argv(argv.clone()),
-                JobProgram::Shell { line, login } => Program::Shell { line: line.clone(), login: *login },
-            },
+            program: self.program.clone(),
             arg0: None,
             cwd: self.directory()?,
-            env: self.env.0.split(|byte| *byte == 0).filter_map(variable).collect(),
+            env: self.env.iter().map(|(name, value)| (name.text(), value.text())).collect(),
             terminal: self.terminal.map(|(cols, rows)| TerminalSize { cols, rows }),
             stdin: match &self.stdin {
                 JobStdin::Open => Stdin::Open,
@@ -133,13 +132,8 @@ impl KeeperJob {
             stop_after: self.stop_after_ms.map(Duration::from_millis),
             output_limit: self.output_bytes.map(|bytes| OutputLimit { bytes, then }),
             origin: self.face.clone().into(),
-            confinement: profiles::from_specs(&self.confinement),
+            confinement: profiles::to_confinement(&self.confinement),
         })
-    }
-
-    /// The temporary directory of the process, if it has one.
-    pub(super) fn temp(&self) -> Option<PathBuf> {
-        self.temp.as_ref().map(RawBytes::path)
     }
 
     fn directory(&self) -> Result<RootedPath, Error> {
@@ -154,38 +148,22 @@ impl KeeperJob {
 
 impl KeeperTerms {
     pub(super) fn new(settings: &KeeperSettings) -> KeeperTerms {
-        let bounds = &settings.bounds;
         KeeperTerms {
             keepers: raw(settings.dir.as_os_str()),
             log_bytes: settings.config.log_bytes,
             quota_bytes: settings.config.quota_bytes,
             audit: settings.audit.as_deref().map(|path| raw(path.as_os_str())),
-            tail_bytes: bounds.log_bytes,
-            kill_grace_ms: ms(bounds.kill_grace),
-            drain_idle_ms: ms(bounds.drain_idle),
-            drain_at_most_ms: ms(bounds.drain_max),
+            // Nothing spills to disk: the log writer always reads.
+            bounds: ProcessLimits {
+                spill_bytes: 0,
+                spill_dir: "/".into(),
+                commands_waiting: 16,
+                ..settings.bounds.clone()
+            },
             marks_only: settings.containment == Containment::Marks,
             protocol: settings.protocol.number(),
             lowered_features: std::env::var(FEATURES_VARIABLE).unwrap_or_default(),
             reduces_gaps: settings.on_gap == OnGap::Reduce,
-        }
-    }
-
-    /// The audit file for the end of the process, if there is one.
-    pub(super) fn audit(&self) -> Option<PathBuf> {
-        self.audit.as_ref().map(RawBytes::path)
-    }
-
-    /// The limits of the process. Nothing spills to disk: the log writer always reads.
-    pub(super) fn bounds(&self) -> ProcessLimits {
-        ProcessLimits {
-            log_bytes: self.tail_bytes,
-            spill_bytes: 0,
-            spill_dir: PathBuf::from("/"),
-            commands_waiting: 16,
-            kill_grace: Duration::from_millis(self.kill_grace_ms),
-            drain_idle: Duration::from_millis(self.drain_idle_ms),
-            drain_max: Duration::from_millis(self.drain_at_most_ms),
         }
     }
 
@@ -198,15 +176,10 @@ impl KeeperTerms {
         let on_gap = if self.reduces_gaps { OnGap::Reduce } else { OnGap::Refuse };
         sandbox::SandboxSettings { feature_mask: self.lowered_features.parse().unwrap_or_default(), on_gap }
     }
-
-    pub(super) fn keepers(&self) -> PathBuf {
-        self.keepers.path()
-    }
 }
 
 /// The result of a job.
 #[derive(Debug, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
 pub(super) enum StartReport {
     /// The process runs.
     Running { pid: i32, started_at_ms: u64 },
@@ -226,86 +199,56 @@ pub(super) enum StartReport {
 
 impl StartReport {
     /// The report for an error of the keeper's engine.
-    pub(super) fn of(error: &Error) -> StartReport {
-        let failed = || StartReport::Failed { reason: error.to_string() };
+    pub(super) fn of(error: Error) -> StartReport {
+        let reason = error.to_string();
         match error {
-            Error::Spawn { program, source } => match source.raw_os_error() {
-                Some(errno) => StartReport::NotStarted { program: program.clone(), errno },
-                None => failed(),
-            },
-            Error::File { path, source, .. } => match source.raw_os_error() {
-                Some(errno) => StartReport::NoFile { path: raw(path.as_os_str()), errno },
-                None => failed(),
-            },
+            Error::Spawn { program, source } if let Some(errno) = source.raw_os_error() => {
+                StartReport::NotStarted { program, errno }
+            }
+            Error::File { path, source, .. } if let Some(errno) = source.raw_os_error() => {
+                StartReport::NoFile { path: raw(path.as_os_str()), errno }
+            }
             Error::OutsideRoots { path, resolved, roots } => StartReport::Outside {
                 path: raw(path.as_os_str()),
-                resolved: resolved.as_ref().map(|path| raw(path.as_os_str())),
+                resolved: resolved.map(|path| raw(path.as_os_str())),
                 roots: roots.iter().map(|path| raw(path.as_os_str())).collect(),
             },
-            Error::Sandbox { profile, reason } => {
-                StartReport::NotConfined { profile: profile.clone(), reason: reason.clone() }
-            }
+            Error::Sandbox { profile, reason } => StartReport::NotConfined { profile, reason },
             Error::SandboxDenied { path } => StartReport::Unreadable { path: raw(path.as_os_str()) },
-            Error::NoSuchProcess(_)
-            | Error::Gone
-            | Error::InputClosed
-            | Error::BadPath { .. }
-            | Error::NotRegular { .. }
-            | Error::Exists { .. }
-            | Error::Conflict { .. }
-            | Error::Edit(_)
-            | Error::Patch(_)
-            | Error::Pattern { .. }
-            | Error::Denied { .. }
-            | Error::NoApprover { .. }
-            | Error::Refused { .. }
-            | Error::Unanswered { .. }
-            | Error::NoSuchApproval(_)
-            | Error::AlreadySettled { .. }
-            | Error::Guarded { .. }
-            | Error::Unsupported { .. }
-            | Error::LimitReached { .. }
-            | Error::Deadline { .. }
-            | Error::Cancelled => failed(),
+            _ => StartReport::Failed { reason },
         }
     }
 
-    /// The error for the client, of the same kind as for a process without a keeper; `None` if the process runs.
-    pub(super) fn into_error(self) -> Option<Error> {
-        match self {
-            StartReport::Running { .. } => None,
+    /// The pid and the start time, or the error for the client, of the same kind as for a process without a keeper.
+    pub(super) fn into_result(self) -> Result<(i32, u64), Error> {
+        Err(match self {
+            StartReport::Running { pid, started_at_ms } => return Ok((pid, started_at_ms)),
             StartReport::NotStarted { program, errno } => {
-                Some(Error::Spawn { program, source: io::Error::from_raw_os_error(errno) })
+                Error::Spawn { program, source: io::Error::from_raw_os_error(errno) }
             }
             StartReport::NoFile { path, errno } => {
                 let source = io::Error::from_raw_os_error(errno);
-                Some(Error::File { action: "open", path: path.path(), source })
+                Error::File { action: "open", path: path.path(), source }
             }
-            StartReport::Outside { path, resolved, roots } => Some(Error::OutsideRoots {
+            StartReport::Outside { path, resolved, roots } => Error::OutsideRoots {
                 path: path.path(),
                 resolved: resolved.map(|path| path.path()),
                 roots: roots.iter().map(RawBytes::path).collect(),
-            }),
-            StartReport::NotConfined { profile, reason } => Some(Error::Sandbox { profile, reason }),
-            StartReport::Unreadable { path } => Some(Error::SandboxDenied { path: path.path() }),
-            StartReport::Failed { reason } => Some(Error::Unsupported { what: "a detached process", reason }),
-        }
-    }
-
-    /// The report for a file of the keeper that could not be created.
-    pub(super) fn of_io(path: &Path, source: &io::Error) -> StartReport {
-        match source.raw_os_error() {
-            Some(errno) => StartReport::NoFile { path: raw(path.as_os_str()), errno },
-            None => {
-                StartReport::Failed { reason: format!("{}: {}", path.display(), error::errno_text(source)) }
-            }
-        }
+            },
+            StartReport::NotConfined { profile, reason } => Error::Sandbox { profile, reason },
+            StartReport::Unreadable { path } => Error::SandboxDenied { path: path.path() },
+            StartReport::Failed { reason } => Error::Unsupported { what: "a detached process", reason },
+        })
     }
 }
 
 impl RawBytes {
+    fn text(&self) -> OsString {
+        OsString::from_vec(self.0.clone())
+    }
+
     pub(super) fn path(&self) -> PathBuf {
-        PathBuf::from(OsString::from_vec(self.0.clone()))
+        self.text().into()
     }
 }
 
@@ -322,7 +265,21 @@ impl<'de> Deserialize<'de> for RawBytes {
     }
 }
 
-pub(super) fn raw(text: &OsStr) -> RawBytes {
+/// Serializes paths as [`RawBytes`].
+pub(super) mod raw_paths {
+    use super::{PathBuf, RawBytes, raw};
+    use serde::{Deserialize as _, Deserializer, Serializer};
+
+    pub(crate) fn serialize<S: Serializer>(paths: &[PathBuf], serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_seq(paths.iter().map(|path| raw(path.as_os_str())))
+    }
+
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<PathBuf>, D::Error> {
+        Ok(Vec::<RawBytes>::deserialize(deserializer)?.iter().map(RawBytes::path).collect())
+    }
+}
+
+fn raw(text: &OsStr) -> RawBytes {
     RawBytes(text.as_bytes().to_vec())
 }
 
@@ -335,17 +292,4 @@ fn chain(roots: &Roots) -> Vec<Vec<RawBytes>> {
     let mut chain = roots.outer().map(chain).unwrap_or_default();
     chain.push(roots.paths().iter().map(|path| raw(path.as_os_str())).collect());
     chain
-}
-
-fn environment(env: &[(OsString, OsString)]) -> Vec<u8> {
-    let pair =
-        |(name, value): &(OsString, OsString)| [name.as_bytes(), b"=", value.as_bytes(), b"\0"].concat();
-    env.iter().flat_map(pair).collect()
-}
-
-fn variable(pair: &[u8]) -> Option<(OsString, OsString)> {
-    // A name may begin with an equals sign, and is never empty.
-    let place = pair.iter().skip(1).position(|byte| *byte == b'=')? + 1;
-    let (name, value) = (pair.get(..place)?, pair.get(place + 1..)?);
-    Some((OsString::from_vec(name.to_vec()), OsString::from_vec(value.to_vec())))
 }

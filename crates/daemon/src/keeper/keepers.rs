@@ -4,18 +4,15 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::SystemTime;
 
 use bytes::Bytes;
-use engine::process::{
-    Cursor, KeptProcess, KillOutcome, LogReader, Process, ProcessId, ProcessSpec, Signal, TerminalSize,
-};
+use engine::Error;
+use engine::process::{Cursor, KeptProcess, KillOutcome, ProcessId, ProcessSpec, Signal, TerminalSize};
 use engine::session::random_name;
-use engine::{Error, Session};
 use link::task::OwnedTask;
 use tokio_util::task::TaskTracker;
 
 use super::client::{self, KeeperClient};
 use super::client_connection;
 use super::dir::KeeperDir;
-use super::job::StartReport;
 use super::listing::{self, ListedProcess};
 use super::record::from_ms;
 use super::settings::KeeperSettings;
@@ -30,24 +27,11 @@ pub struct Keepers {
 #[derive(Debug)]
 struct Shared {
     settings: KeeperSettings,
-    /// A keeper without a job, started in advance after the first start: executing it and creating its directory takes
-    /// longer than starting the process.
     /// Owns the tasks that reap keepers which end before this daemon.
     tasks: TaskTracker,
+    /// A keeper without a job, started in advance after the first start: executing it and creating its directory takes
+    /// longer than starting the process.
     spare: Mutex<Option<OwnedTask<Option<IdleKeeper>>>>,
-}
-
-/// A detached process that a session has attached to.
-#[derive(Debug)]
-pub struct AttachedReader {
-    /// The handle of the process.
-    pub process: Process,
-    /// The primary reader of its output. After it is dropped, output is not held back.
-    pub reader: LogReader,
-    /// The start of the reader.
-    pub from: Cursor,
-    /// Lost bytes between the requested position and `from`.
-    pub lost: u64,
 }
 
 /// A detached process that was started.
@@ -77,21 +61,11 @@ impl Keepers {
             return Err(Error::LimitReached { what: "detached processes", limit: limit as u64 });
         }
         let id = ProcessId(format!("p_{}", random_name()?));
-        let report = start::start(
-            self.take_spare().await,
-            &id,
-            by,
-            &spec,
-            (&self.shared.settings, &self.shared.tasks),
-        )
-        .await?;
+        let environment = (&self.shared.settings, &self.shared.tasks);
+        let report = start::start(self.take_spare().await, &id, by, &spec, environment).await?;
         self.prepare_spare();
-        match report {
-            StartReport::Running { pid, started_at_ms } => {
-                Ok(StartedProcess { id, pid, started_at: from_ms(started_at_ms) })
-            }
-            failed => Err(failed.into_error().unwrap_or(Error::Gone)),
-        }
+        let (pid, started_at_ms) = report.into_result()?;
+        Ok(StartedProcess { id, pid, started_at: from_ms(started_at_ms) })
     }
 
     /// All detached processes, running or ended, the oldest first. Removes those past their retention.
@@ -107,21 +81,8 @@ impl Keepers {
         run_blocking(move || ListedProcess::read(&dir, id.clone()).ok_or(Error::NoSuchProcess(id))).await?
     }
 
-    /// Attaches a session to a detached process from a cursor on, whether it runs or has ended.
-    pub async fn attach(
-        &self,
-        session: &mut Session,
-        id: &ProcessId,
-        from: Cursor,
-    ) -> Result<AttachedReader, Error> {
-        let (kept, lost) = self.kept(id, from).await?;
-        let from = kept.from;
-        let (process, reader) = session.adopt(kept);
-        Ok(AttachedReader { process, reader, from, lost })
-    }
-
-    /// The first half of [`Keepers::attach`], for callers that must not hold the session during disk access: the process
-    /// to adopt, and the number of lost bytes before its start.
+    /// A detached process for a session to adopt, from a cursor on, whether it runs or has ended; and the number of lost
+    /// bytes before its start.
     pub async fn kept(&self, id: &ProcessId, from: Cursor) -> Result<(KeptProcess, u64), Error> {
         let dir = self.dir(id)?;
         let listed = self.find(id).await?;
@@ -130,20 +91,13 @@ impl Keepers {
             None if from > listed.facts.end => client_connection::end(&dir).await.unwrap_or(listed.facts.end),
             _ => listed.facts.end,
         };
-        let asked = from.min(end);
-        let look = dir.clone();
-        let first = run_blocking(move || listing::first_available(&look, asked.0)).await?;
-        // The log may have grown meanwhile.
-        let from = Cursor(first.max(asked.0));
+        let requested = from.min(end);
+        let log_dir = dir.clone();
+        let first = run_blocking(move || log_dir.first()).await?;
+        let from = first.map_or(requested, |first| requested.max(Cursor(first)));
         let keeper = Box::new(KeeperClient::new(dir, from));
-        let kept = KeptProcess {
-            id: listed.id,
-            description: listed.description,
-            pid: listed.facts.pid,
-            from,
-            keeper,
-        };
-        Ok((kept, from.0 - asked.0))
+        let ListedProcess { id, description, facts, .. } = listed;
+        Ok((KeptProcess { id, description, pid: facts.pid, from, keeper }, from.0 - requested.0))
     }
 
     /// Kills the whole tree with TERM or KILL and returns the killed processes; sends any other signal once to the group.

@@ -88,8 +88,7 @@ pub(super) fn list(keepers: &Path, keep: Duration) -> Vec<ListedProcess> {
 /// An upper bound of the number of running processes. Exact, and with cleanup, only if there are at least `limit`
 /// directories.
 pub(super) fn count_running(keepers: &Path, keep: Duration, limit: usize) -> usize {
-    let entries = std::fs::read_dir(keepers).into_iter().flatten().flatten();
-    let dirs = entries.filter(|entry| entry.file_name().to_str().is_some_and(is_name)).count();
+    let dirs = KeeperDir::all(keepers).count();
     if dirs < limit {
         return dirs;
     }
@@ -117,9 +116,4 @@ fn killed(dir: &KeeperDir, started_at: SystemTime) -> ProcessSummary {
         processes_refused: 0,
         denied: None,
     }
-}
-
-/// The later of `from` and the first byte on disk.
-pub(super) fn first_available(dir: &KeeperDir, from: u64) -> u64 {
-    dir.first().map_or(from, |first| first.max(from))
 }

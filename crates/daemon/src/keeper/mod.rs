@@ -24,7 +24,7 @@ mod settings;
 mod start;
 mod viewer;
 
-pub use keepers::{AttachedReader, Keepers, StartedProcess};
+pub use keepers::{Keepers, StartedProcess};
 pub use listing::ListedProcess;
 pub use program::main;
 pub use settings::{KeeperSettings, OWN_PROGRAM};

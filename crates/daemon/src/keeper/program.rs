@@ -19,7 +19,7 @@ use super::connection::{self, ServerState};
 use super::convert;
 use super::dir::LOG;
 use super::dir_writer::KeeperDirWriter;
-use super::job::{KeeperJob, KeeperTerms, StartReport};
+use super::job::{KeeperJob, KeeperTerms, RawBytes, StartReport};
 use super::log_writer;
 use super::quota::Quota;
 use super::record::{EndRecord, ProcessRecord, boot_id, to_ms};
@@ -87,7 +87,7 @@ struct PreparedKeeper {
 impl PreparedKeeper {
     fn new(terms: KeeperTerms) -> PreparedKeeper {
         let settings = EngineSettings {
-            process_limits: terms.bounds(),
+            process_limits: terms.bounds.clone(),
             containment: terms.containment(),
             max_sessions: 1,
             sandbox: terms.sandbox(),
@@ -95,7 +95,7 @@ impl PreparedKeeper {
         let engine = Engine::start(settings);
         // Finds and opens the cgroups.
         engine.uses_cgroups();
-        let dir_writer = KeeperDirWriter::create(&terms.keepers()).and_then(|dir_writer| {
+        let dir_writer = KeeperDirWriter::create(&terms.keepers.path()).and_then(|dir_writer| {
             let listener = UnixListener::from_std(dir_writer.listen()?)?;
             Ok((dir_writer, listener))
         });
@@ -109,46 +109,44 @@ impl PreparedKeeper {
     }
 
     async fn run(self, job: KeeperJob) -> io::Result<()> {
+        let ended = self.keep(&job).await;
+        if let Some(temp) = &job.temp {
+            remove_temp_dir(&temp.path());
+        }
+        ended
+    }
+
+    /// Starts the process and runs until it has ended.
+    async fn keep(self, job: &KeeperJob) -> io::Result<()> {
         let PreparedKeeper { terms, dir_writer, engine } = self;
         let (stop_requested, _signal_tasks) = install_signal_handlers()?;
+        let not_created =
+            |path, source| report(&StartReport::of(Error::File { action: "create", path, source }));
         let (dir_writer, listener) = match dir_writer {
-            Ok(dir_writer) => dir_writer,
-            Err(error) => {
-                remove_job_temp_dir(&job);
-                return report(&StartReport::of_io(&terms.keepers(), &error));
-            }
+            Ok(created) => created,
+            Err(error) => return not_created(terms.keepers.path(), error),
         };
         let started = match engine.open_session() {
-            Ok(session) => start(session, &job).await,
+            Ok(session) => start(session, job).await,
             Err(error) => Err(error),
         };
         let (session, process, reader) = match started {
             Ok(started) => started,
             Err(error) => {
-                remove_job_temp_dir(&job);
                 dir_writer.discard();
-                return report(&StartReport::of(&error));
+                return report(&StartReport::of(error));
             }
         };
-        let mut keeper =
-            RunningKeeper { id: job.id.clone(), by: job.by.clone(), dir_writer, process, stop_requested };
-        if let Err(error) = keeper.publish(&job, &terms) {
-            let failure = StartReport::of_io(&keeper.dir_writer.dir().path, &error);
+        let mut keeper = RunningKeeper { job, terms: &terms, dir_writer, process, stop_requested };
+        if let Err(error) = keeper.publish() {
             session.close().await;
-            remove_job_temp_dir(&job);
+            let path = keeper.dir_writer.dir.path.clone();
             keeper.dir_writer.discard();
-            return report(&failure);
+            return not_created(path, error);
         }
-        keeper.run(&terms, reader, listener).await?;
+        keeper.run(reader, listener).await?;
         session.close().await;
-        remove_job_temp_dir(&job);
         Ok(())
-    }
-}
-
-fn remove_job_temp_dir(job: &KeeperJob) {
-    if let Some(temp) = job.temp() {
-        remove_temp_dir(&temp);
     }
 }
 
@@ -161,44 +159,44 @@ async fn start(mut session: Session, job: &KeeperJob) -> Result<(Session, Proces
 }
 
 /// A keeper whose process runs.
-struct RunningKeeper {
-    /// The id of the process.
-    id: String,
-    /// The caller that started it.
-    by: String,
+struct RunningKeeper<'k> {
+    job: &'k KeeperJob,
+    terms: &'k KeeperTerms,
     dir_writer: KeeperDirWriter,
     process: Process,
     stop_requested: CancellationToken,
 }
 
-impl RunningKeeper {
+impl RunningKeeper<'_> {
     /// Publishes the directory and reports the start to the daemon.
-    fn publish(&mut self, job: &KeeperJob, terms: &KeeperTerms) -> io::Result<()> {
+    fn publish(&mut self) -> io::Result<()> {
         let description = self.process.description();
         let (pid, started_at_ms) = (self.process.pid().unwrap_or(0), to_ms(description.started_at));
         let record = ProcessRecord {
-            by: job.by.clone(),
-            face: job.face.clone(),
+            by: self.job.by.clone(),
+            face: self.job.face.clone(),
             argv: description.argv.clone(),
             cwd: description.cwd.display().to_string(),
             terminal: description.has_terminal,
             started_at_ms,
             pid,
             keeper_pid: std::process::id(),
-            protocol: terms.protocol,
+            protocol: self.terms.protocol,
             boot_id: boot_id(),
         };
-        self.dir_writer.publish(&job.id, &record)?;
+        self.dir_writer.publish(&self.job.id, &record)?;
         // A daemon that has exited can find the process in the list.
         let _reported = report(&StartReport::Running { pid, started_at_ms });
         Ok(())
     }
 
     /// Writes the log and serves connections until the process has ended.
-    async fn run(&self, terms: &KeeperTerms, reader: LogReader, listener: UnixListener) -> io::Result<()> {
-        let log = self.dir_writer.dir().path.join(LOG);
-        let quota = Quota { keepers: terms.keepers(), bytes: terms.quota_bytes };
-        let segments = SegmentWriter::new(log.clone(), self.dir_writer.life()?, terms.log_bytes, quota);
+    async fn run(&self, reader: LogReader, listener: UnixListener) -> io::Result<()> {
+        let terms = self.terms;
+        let log = self.dir_writer.dir.path.join(LOG);
+        let quota = Quota { keepers: terms.keepers.path(), bytes: terms.quota_bytes };
+        let life = self.dir_writer.life.try_clone()?;
+        let segments = SegmentWriter::new(log.clone(), life, terms.log_bytes, quota);
         let (written_sender, written) = watch::channel(Cursor(0));
         let state = Arc::new(ServerState {
             process: self.process.clone(),
@@ -216,8 +214,8 @@ impl RunningKeeper {
             () = self.kill_on_request() => None,
         };
         if let Some(closed) = closed {
-            self.write_status(&closed).await;
-            self.record_end(terms, &closed).await;
+            self.write_status(&closed);
+            self.record_end(&closed).await;
         }
         tokio::select! {
             () = self.process.gone() => {}
@@ -240,7 +238,7 @@ impl RunningKeeper {
         std::future::pending::<()>().await;
     }
 
-    async fn write_status(&self, closed: &ProcessSummary) {
+    fn write_status(&self, closed: &ProcessSummary) {
         let status = EndRecord {
             closed: convert::summary_to_wire(closed),
             end: self.process.state().end.0,
@@ -251,32 +249,28 @@ impl RunningKeeper {
             tracing::debug!(%error, "cannot write the status of a detached process");
         }
     }
-}
 
-impl RunningKeeper {
     /// Records the end in the audit, as the daemon does for its own processes, with the caller that started it.
-    async fn record_end(&self, terms: &KeeperTerms, closed: &ProcessSummary) {
-        let Some(path) = terms.audit() else { return };
+    async fn record_end(&self, closed: &ProcessSummary) {
+        let Some(path) = self.terms.audit.as_ref().map(RawBytes::path) else { return };
         let operation = if self.process.description().has_terminal { "pty.exit" } else { "exec.exit" };
         let record = AuditRecord {
             time: SystemTime::now(),
-            caller: Arc::from(self.by.as_str()),
+            caller: Arc::from(self.job.by.as_str()),
             address: None,
             client: Arc::from(""),
             face: "rexd",
             session: None,
             operation: operation.into(),
-            details: vec![("process_id".into(), Detail::Text(self.id.clone()))],
+            details: vec![("process_id".into(), Detail::Text(self.job.id.clone()))],
             outcome: AuditOutcome::Done("ended".into()),
             exit: Some(closed.exit),
             duration: closed.duration,
             decision: None,
         };
         let write = move || match AuditFile::open(&path, false) {
-            Ok(file) => {
-                file.record(record);
-                file.close();
-            }
+            // Dropping the file writes the record.
+            Ok(file) => file.record(record),
             Err(error) => tracing::debug!(%error, "cannot record the end of a detached process"),
         };
         // Fails only while the runtime shuts down.

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use rustix::fs::FlockOperation;
 
-use super::dir::{KeeperDir, LOG, STATUS, is_name};
+use super::dir::{KeeperDir, LOG, STATUS};
 use super::segments::{self, Segment};
 
 /// Locked by the keeper that enforces the quota.
@@ -29,7 +29,7 @@ impl Quota {
             return;
         }
         let (mut ended, mut running, mut total) = (Vec::new(), Vec::new(), 0);
-        for dir in self.dirs() {
+        for dir in KeeperDir::all(&self.keepers) {
             let mut found = segments::list(&dir.path.join(LOG));
             total += found.iter().map(|segment| segment.bytes).sum::<u64>();
             if dir.path.join(STATUS).exists() || !dir.is_alive() {
@@ -51,12 +51,5 @@ impl Quota {
                 }
             }
         }
-    }
-
-    fn dirs(&self) -> impl Iterator<Item = KeeperDir> {
-        let entries = std::fs::read_dir(&self.keepers).into_iter().flatten().flatten();
-        entries
-            .filter(|entry| entry.file_name().to_str().is_some_and(is_name))
-            .map(|entry| KeeperDir { path: entry.path() })
     }
 }

@@ -6,33 +6,12 @@ use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 
 use bytes::{Bytes, BytesMut};
-use engine::process::Stream;
+use engine::process::{Cursor, KeeperEvent, Stream};
 
 use super::segments::{self, HEADER_BYTES, MAX_SEGMENT_BYTES, Segment};
 
 /// The size of one read.
 const BLOCK_BYTES: usize = 256 * 1024;
-
-/// The next item of the log.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) enum SegmentItem {
-    /// Output.
-    Output {
-        /// The cursor of the first byte.
-        start: u64,
-        /// The stream of the output.
-        stream: Stream,
-        /// The bytes of the output.
-        bytes: Bytes,
-    },
-    /// The output before `next` is lost.
-    Gap {
-        /// The cursor of the next byte on disk.
-        next: u64,
-    },
-    /// The end of the log on disk.
-    End,
-}
 
 /// A reader of a log on disk. It reads an open segment to its end even if the file is removed meanwhile.
 #[derive(Debug)]
@@ -72,8 +51,8 @@ impl SegmentReader {
         self.at
     }
 
-    /// The next item, with up to about `max` bytes of one stream.
-    pub(super) fn next(&mut self, max: usize) -> io::Result<SegmentItem> {
+    /// The next event, with up to about `max` bytes of one stream; `None` at the end of the log on disk.
+    pub(super) fn next(&mut self, max: usize) -> io::Result<Option<KeeperEvent>> {
         let mut collected: Option<(u64, Stream, BytesMut)> = None;
         loop {
             let Some(frame) = self.frame(collected.is_none())? else { break };
@@ -86,14 +65,14 @@ impl SegmentReader {
                 }
                 self.at = frame.start;
                 self.peeked = Some(frame);
-                return Ok(SegmentItem::Gap { next: self.at });
+                return Ok(Some(KeeperEvent::Lost { next: Cursor(self.at) }));
             }
             let skip = usize::try_from(self.at - frame.start).unwrap_or(usize::MAX);
             let bytes = frame.bytes.slice(skip.min(frame.bytes.len())..);
             match &mut collected {
                 None if bytes.len() >= max / 2 => {
-                    let start = std::mem::replace(&mut self.at, end);
-                    return Ok(SegmentItem::Output { start, stream, bytes });
+                    let start = Cursor(std::mem::replace(&mut self.at, end));
+                    return Ok(Some(KeeperEvent::Output { start, stream, bytes }));
                 }
                 None => collected = Some((self.at, stream, BytesMut::from(&bytes[..]))),
                 Some((_, same, all)) if *same == stream && all.len() + bytes.len() <= max => {
@@ -106,10 +85,11 @@ impl SegmentReader {
             }
             self.at = end;
         }
-        Ok(match collected {
-            Some((start, stream, all)) => SegmentItem::Output { start, stream, bytes: all.freeze() },
-            None => SegmentItem::End,
-        })
+        Ok(collected.map(|(start, stream, all)| KeeperEvent::Output {
+            start: Cursor(start),
+            stream,
+            bytes: all.freeze(),
+        }))
     }
 
     /// The next frame. Opens the next segment only if `may_open` is set, so that collected output is returned first.
@@ -233,15 +213,15 @@ mod tests {
         let (mut reader, mut seen) = (SegmentReader::new(dir, from), Vec::new());
         loop {
             match reader.next(max).unwrap() {
-                SegmentItem::Output { start, stream, bytes } => {
-                    assert_eq!(start, from + seen.len() as u64, "output where it belongs");
+                Some(KeeperEvent::Output { start, stream, bytes }) => {
+                    assert_eq!(start.0, from + seen.len() as u64, "output where it belongs");
                     seen.extend(bytes.iter().map(|byte| Some((stream, *byte))));
                 }
-                SegmentItem::Gap { next } => {
-                    assert!(next > from + seen.len() as u64, "a gap is never empty");
-                    seen.resize(usize::try_from(next - from).unwrap(), None);
+                Some(KeeperEvent::Lost { next }) => {
+                    assert!(next.0 > from + seen.len() as u64, "a gap is never empty");
+                    seen.resize(usize::try_from(next.0 - from).unwrap(), None);
                 }
-                SegmentItem::End => return seen,
+                _ => return seen,
             }
         }
     }
@@ -288,13 +268,13 @@ mod tests {
         }
         write(dir.path(), u64::MAX, &[(11, Stream::Stdout, b"!".to_vec())]);
         let mut reader = SegmentReader::new(dir.path(), 0);
-        assert_eq!(reader.next(99).unwrap(), SegmentItem::Gap { next: 11 });
+        assert!(matches!(reader.next(99), Ok(Some(KeeperEvent::Lost { next: Cursor(11) }))));
     }
 
     #[test]
     fn invalid_bytes_end_the_log() {
         let dir = tempfile::tempdir().unwrap();
         std::fs::write(dir.path().join("00000000000000000000.seg"), vec![0xff; 100]).unwrap();
-        assert_eq!(SegmentReader::new(dir.path(), 0).next(99).unwrap(), SegmentItem::End);
+        assert!(matches!(SegmentReader::new(dir.path(), 0).next(99), Ok(None)));
     }
 }

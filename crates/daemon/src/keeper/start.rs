@@ -51,27 +51,20 @@ impl IdleKeeper {
     }
 
     /// Sends the job. If this fails, the keeper has exited and done nothing.
-    async fn send_job(mut self, job: &[u8]) -> io::Result<BusyKeeper> {
+    async fn send_job(mut self, job: &[u8]) -> io::Result<pipe::Receiver> {
         self.job.write_all(job).await?;
         // The end of file ends the job.
         drop(self.job);
-        Ok(BusyKeeper { report: self.report })
+        Ok(self.report)
     }
 }
 
-/// A keeper with a job. Without a report it is unknown whether the process runs, so the job is not repeated.
-struct BusyKeeper {
-    report: pipe::Receiver,
-}
-
-impl BusyKeeper {
-    async fn report(self) -> io::Result<StartReport> {
-        let mut text = Vec::new();
-        let reading = self.report.take(MAX_REPORT_BYTES);
-        tokio::pin!(reading);
-        tokio::time::timeout(REPORT_TIMEOUT, reading.read_to_end(&mut text)).await??;
-        serde_json::from_slice(&text).map_err(io::Error::from)
-    }
+/// Waits for the report. Without it, it is unknown whether the process runs, so the job is not repeated.
+async fn read_report(pipe: pipe::Receiver) -> io::Result<StartReport> {
+    let mut text = Vec::new();
+    let mut reading = pipe.take(MAX_REPORT_BYTES);
+    tokio::time::timeout(REPORT_TIMEOUT, reading.read_to_end(&mut text)).await??;
+    serde_json::from_slice(&text).map_err(io::Error::from)
 }
 
 /// Starts a process under a keeper. Returns when it runs or failed to start.
@@ -89,12 +82,12 @@ pub(super) async fn start(
         Some(spare) => spare.send_job(&job).await.ok(),
         None => None,
     };
-    let working = match spare {
-        Some(working) => working,
+    let report = match spare {
+        Some(report) => report,
         None => {
             let waiting = IdleKeeper::start(settings, tasks).await.map_err(failed)?;
             waiting.send_job(&job).await.map_err(failed)?
         }
     };
-    working.report().await.map_err(failed)
+    read_report(report).await.map_err(failed)
 }

@@ -3,13 +3,13 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use engine::process::{Cursor, Item, LogReader};
+use engine::process::{Cursor, Item, KeeperEvent, LogReader};
 use tokio::sync::{Semaphore, watch};
 use wire::keeper::{KeeperFrame, KeeperMessage, MAX_OUTPUT_BYTES};
 
 use super::connection::ServerState;
 use super::convert;
-use super::segment_reader::{SegmentItem, SegmentReader};
+use super::segment_reader::SegmentReader;
 
 /// One viewer of the keeper's process.
 #[derive(Debug)]
@@ -71,9 +71,8 @@ impl Viewer {
                 }
                 Item::Closed(closed) => {
                     self.is_closed = true;
-                    return Some(KeeperFrame::Message(KeeperMessage::Closed(convert::summary_to_wire(
-                        &closed,
-                    ))));
+                    let report = convert::summary_to_wire(&closed);
+                    return Some(KeeperFrame::Message(KeeperMessage::Closed(report)));
                 }
                 // A keeper never disconnects from its own process.
                 Item::Disconnected => return None,
@@ -98,15 +97,15 @@ impl Viewer {
         let (older, found) = tokio::task::spawn_blocking(read).await.ok()?;
         let lost = |next: u64| Some(KeeperFrame::Message(KeeperMessage::Lost { bytes: next - at, next }));
         match found {
-            Ok(SegmentItem::Output { start, stream, mut bytes }) if start < until.0 => {
+            Ok(Some(KeeperEvent::Output { start, stream, mut bytes })) if start < until => {
                 // The rest is in memory.
-                bytes.truncate(usize::try_from(until.0 - start).unwrap_or(usize::MAX));
+                bytes.truncate(usize::try_from(until.0 - start.0).unwrap_or(usize::MAX));
                 self.older = Some((older, until));
-                Some(KeeperFrame::Output { start, stream: convert::stream_to_wire(stream), bytes })
+                Some(KeeperFrame::Output { start: start.0, stream: convert::stream_to_wire(stream), bytes })
             }
-            Ok(SegmentItem::Gap { next }) if next < until.0 => {
+            Ok(Some(KeeperEvent::Lost { next })) if next < until => {
                 self.older = Some((older, until));
-                lost(next)
+                lost(next.0)
             }
             // The rest before `until` was removed or cannot be read.
             Ok(_) | Err(_) => lost(until.0),

@@ -9,28 +9,12 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use tracing::field::{Field, Visit};
 use tracing::level_filters::LevelFilter;
 use tracing::span::{Attributes, Id, Record};
-use tracing::{Event, Level, Metadata, Subscriber};
-
-use crate::config::LogLevel;
+use tracing::{Event, Metadata, Subscriber};
 
 /// Writes events of this level and above to stderr.
-pub fn to_stderr(level: LogLevel) {
+pub fn to_stderr(max_level: LevelFilter) {
     // A second call fails because a subscriber is installed; that one is kept.
-    let _set = tracing::subscriber::set_global_default(StderrLog {
-        max_level: level_filter(level),
-        lost: AtomicU64::new(0),
-    });
-}
-
-fn level_filter(level: LogLevel) -> LevelFilter {
-    match level {
-        LogLevel::Off => LevelFilter::OFF,
-        LogLevel::Error => LevelFilter::ERROR,
-        LogLevel::Warn => LevelFilter::WARN,
-        LogLevel::Info => LevelFilter::INFO,
-        LogLevel::Debug => LevelFilter::DEBUG,
-        LogLevel::Trace => LevelFilter::TRACE,
-    }
+    let _set = tracing::subscriber::set_global_default(StderrLog { max_level, lost: AtomicU64::new(0) });
 }
 
 /// The maximal length of a line. A pipe that polls as writable accepts this much without blocking.
@@ -81,8 +65,8 @@ impl Subscriber for StderrLog {
         let mut line = Line { text: String::new() };
         event.record(&mut line);
         let time = jiff::Timestamp::now();
-        let line = format!("{time:.3} {} {}", level_name(*event.metadata().level()), line.text.trim());
-        self.write_line(line);
+        let level = LevelFilter::from_level(*event.metadata().level());
+        self.write_line(format!("{time:.3} {level} {}", line.text.trim()));
     }
 
     fn new_span(&self, _span: &Attributes<'_>) -> Id {
@@ -96,16 +80,6 @@ impl Subscriber for StderrLog {
     fn enter(&self, _span: &Id) {}
 
     fn exit(&self, _span: &Id) {}
-}
-
-fn level_name(level: Level) -> &'static str {
-    match level {
-        Level::ERROR => "error",
-        Level::WARN => "warn",
-        Level::INFO => "info",
-        Level::DEBUG => "debug",
-        Level::TRACE => "trace",
-    }
 }
 
 /// Formats an event: the message, then the other fields as `name=value`.
@@ -146,11 +120,5 @@ mod tests {
         assert!(written > 0);
         drop(reader);
         assert!(is_writable(&writer), "a write that fails does not block");
-    }
-
-    #[test]
-    fn the_level_off_disables_the_log() {
-        assert_eq!(level_filter(LogLevel::Off), LevelFilter::OFF);
-        assert_eq!(level_filter(LogLevel::Info), LevelFilter::INFO);
     }
 }

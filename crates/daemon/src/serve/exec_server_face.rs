@@ -1,14 +1,15 @@
-//! exec-server: alone, on standard streams or on an address, or beside the other faces over the same engine.
+//! The exec-server face: alone, on standard streams or on an address, or beside the other faces over the same engine.
 
 use std::io::Write as _;
 use std::net::SocketAddr;
+use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::Context as _;
 use tokio_util::task::TaskTracker;
 
 use super::{core, open_audit, shut_down as shut_down_core, signals, sink};
-use crate::cli::args::{ExecServerArgs, WsAuthFlags};
+use crate::cli::args::{ExecServerArgs, RegistrationArgs, WsAuthFlags};
 use crate::config::{Config, Listeners, Paths};
 use crate::core::Core;
 use crate::core::request::ConnectionContext;
@@ -19,12 +20,10 @@ use crate::faces::exec_server::{self, ExecServer};
 use crate::net::auth::Caller;
 use crate::observe::metrics::{Metrics, Transport};
 
-/// Serves exec-server alone until its peer is done or a signal asks for the end.
+/// Serves only exec-server, until its peer disconnects or a signal ends the daemon.
 pub async fn exec_server(config: &Config, paths: &Paths, face: &ExecServerArgs) -> anyhow::Result<()> {
     if let Some(remote) = &face.remote {
-        let executor = RemoteExecutorConfig::new(&remote.url, &remote.executor_id)?;
-        let executor = remote.name.iter().fold(executor, |executor, name| executor.named(name));
-        return remote_executor(config, paths, &executor).await;
+        return remote_executor(config, paths, &executor(remote, None)?).await;
     }
     let (core, service, ending) = alone(config, paths)?;
     match face.transport {
@@ -50,8 +49,7 @@ pub async fn exec_server(config: &Config, paths: &Paths, face: &ExecServerArgs) 
     Ok(())
 }
 
-/// Registers as an executor and serves the streams that come from there, until a signal asks for the end or something
-/// happens that no waiting mends.
+/// Registers with a hub as an executor and serves its streams, until a signal ends the daemon or a permanent error occurs.
 pub async fn remote_executor(
     config: &Config,
     paths: &Paths,
@@ -63,7 +61,7 @@ pub async fn remote_executor(
     Ok(ended?)
 }
 
-/// Ends every session, unless a second signal wants the end at once: the kernel then takes the processes along.
+/// Ends every session. After a second signal it does not wait: the kernel then kills the processes.
 async fn shut_down(core: &Core, face: &ExecServer, ending: &signals::ShutdownSignals) {
     let sessions = [face.sessions().tasks()];
     let orderly = shut_down_core(core, &sessions);
@@ -73,7 +71,7 @@ async fn shut_down(core: &Core, face: &ExecServer, ending: &signals::ShutdownSig
     }
 }
 
-/// An engine for this face alone, the face over it, and what signals ask for: a terminal that closes is one.
+/// An engine for this face alone, the face, and the shutdown signals, one of which is the closing of a terminal.
 fn alone(
     config: &Config,
     paths: &Paths,
@@ -89,47 +87,35 @@ fn alone(
     Ok((core, face, ending))
 }
 
-/// What Codex is offered beside the other faces, of what flags and the file say together.
+/// The exec-server face beside the other faces, from flags and the configuration.
 #[derive(Debug, Default)]
 pub struct ExecServerFace {
-    /// Connections at a time.
-    most: usize,
+    max_connections: usize,
     listen: Option<(SocketAddr, WsAuth)>,
     executor: Option<RemoteExecutorConfig>,
 }
 
 impl ExecServerFace {
-    /// Flags win over the file: if they say anything of what clients have to show, the file says nothing.
+    /// Flags take precedence over the file. If a flag sets the authentication, the file's settings for it are ignored.
     pub fn new(
         listeners: &Listeners,
         flags: &WsAuthFlags,
         config: &Config,
     ) -> anyhow::Result<ExecServerFace> {
         let file = &config.exec_server;
-        let shown = if *flags == WsAuthFlags::default() { &file.ws_auth } else { flags };
-        let listen = listeners.exec_server.map(|address| Ok::<_, anyhow::Error>((address, ws_auth(shown)?)));
-        let remote = file.remote.as_ref().filter(|_| listeners.registers);
-        let executor = remote.map(|remote| {
-            let executor = match &file.remote_token_file {
-                Some(path) => {
-                    let unusable =
-                        || format!("exec_server.remote_token_file {} cannot be used", path.display());
-                    let token = std::fs::read_to_string(path).with_context(unusable)?;
-                    RemoteExecutorConfig::with_bearer_token(&remote.url, &remote.executor_id, &token)
-                        .with_context(unusable)?
-                }
-                None => RemoteExecutorConfig::new(&remote.url, &remote.executor_id)?,
-            };
-            Ok::<_, anyhow::Error>(remote.name.iter().fold(executor, |executor, name| executor.named(name)))
-        });
-        Ok(ExecServerFace {
-            most: config.server.max_connections,
-            listen: listen.transpose()?,
-            executor: executor.transpose()?,
-        })
+        let auth = if *flags == WsAuthFlags::default() { &file.ws_auth } else { flags };
+        let listen = match listeners.exec_server {
+            Some(address) => Some((address, ws_auth(auth)?)),
+            None => None,
+        };
+        let executor = match &file.remote {
+            Some(remote) if listeners.registers => Some(executor(remote, file.remote_token_file.as_deref())?),
+            _ => None,
+        };
+        Ok(ExecServerFace { max_connections: config.server.max_connections, listen, executor })
     }
 
-    /// Opens what is offered; the face, and where it listens.
+    /// Opens the listener and the registration. Returns the face and the URL of its listener.
     pub(super) async fn beside(
         self,
         core: &Arc<Core>,
@@ -143,15 +129,15 @@ impl ExecServerFace {
         if let Some((address, auth)) = self.listen {
             let listener = bind(address, &auth).await?;
             url = Some(format!("ws://{}", listener.local_addr()?));
-            let sockets = WebSocketFrontEnd::server(service.clone(), auth, self.most);
+            let sockets = WebSocketFrontEnd::server(service.clone(), auth, self.max_connections);
             tasks.spawn(sockets.run(listener));
         }
         if let Some(executor) = self.executor {
             let service = service.clone();
             tasks.spawn(async move {
-                // The other faces go on: what no waiting mends is for the operator to mend.
+                // The other faces continue.
                 if let Err(error) = register(&service, &executor).await {
-                    tracing::error!("{error}; this daemon is no executor there until it is started again");
+                    tracing::error!("{error}; the daemon is not registered until it is restarted");
                 }
             });
         }
@@ -159,7 +145,7 @@ impl ExecServerFace {
     }
 }
 
-/// Serves the streams of a rendezvous until the face ends, or something happens that no waiting mends.
+/// Serves the streams of a rendezvous until the face ends or a permanent error occurs.
 async fn register(
     service: &Arc<ExecServer>,
     executor: &RemoteExecutorConfig,
@@ -172,6 +158,20 @@ async fn register(
         ended = relay::run(executor, serve, &service.core().tasks) => ended.map(|never| match never {}),
         () = service.core().stop.cancelled() => Ok(()),
     }
+}
+
+/// The executor to register, with the token in this file or in the environment.
+fn executor(remote: &RegistrationArgs, token_file: Option<&Path>) -> anyhow::Result<RemoteExecutorConfig> {
+    let executor = match token_file {
+        Some(path) => {
+            let unusable = || format!("exec_server.remote_token_file {} cannot be used", path.display());
+            let token = std::fs::read_to_string(path).with_context(unusable)?;
+            RemoteExecutorConfig::with_bearer_token(&remote.url, &remote.executor_id, &token)
+                .with_context(unusable)?
+        }
+        None => RemoteExecutorConfig::new(&remote.url, &remote.executor_id)?,
+    };
+    Ok(remote.name.iter().fold(executor, |executor, name| executor.named(name)))
 }
 
 fn ws_auth(flags: &WsAuthFlags) -> anyhow::Result<WsAuth> {

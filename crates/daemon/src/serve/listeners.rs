@@ -1,4 +1,4 @@
-//! `rexd serve`: opens every listener that was asked for, serves until a signal, and drains.
+//! `rexd serve`: opens every configured listener, serves until a signal, and drains.
 
 use std::io::Write as _;
 use std::os::fd::OwnedFd;
@@ -25,54 +25,50 @@ use crate::net::auth::{Auth, Authenticator, Caller, RejectionLog};
 use crate::net::http::{HEARTBEAT, HttpFrontEnd};
 use crate::net::listen::{self, PassedListener, UnixSocket};
 use crate::observe::metrics::{FaceMethods, Metrics, Transport};
-use crate::observe::traces::{self, ExporterHandle, Traces};
+use crate::observe::traces::{ExporterHandle, TraceSettings, Traces};
 use crate::serve::notify::Notify;
 
-/// The least time between a ping and the end of a connection that does not answer.
+/// The minimal time between a ping and the end of a connection that does not respond.
 const PING_GRACE: Duration = Duration::from_secs(10);
 
-/// What to serve, from where.
+/// What `rexd serve` opens.
 #[derive(Debug)]
 pub struct Plan<'a> {
     /// The configuration.
     pub config: &'a Config,
-    /// Where it came from, to read it again.
+    /// The flags that select the configuration, to reload it.
     pub source: &'a ConfigArgs,
-    /// Where files lie.
+    /// The paths of configuration and state.
     pub paths: &'a Paths,
-    /// What flags and configuration name.
+    /// The listeners of flags and configuration.
     pub listeners: Listeners,
-    /// What Codex is offered.
+    /// The exec-server face.
     pub exec_server: ExecServerFace,
     /// Sockets that the service manager passed.
     pub passed: Vec<OwnedFd>,
 }
 
-/// Serves everything until a signal asks for the end.
+/// Serves all listeners until a signal ends the daemon.
 pub async fn serve(plan: Plan<'_>) -> anyhow::Result<()> {
     let Plan { config, source, paths, listeners, exec_server, passed } = plan;
-    // Every connection is one.
+    // Every connection needs a descriptor.
     engine::process::raise_open_file_limit();
     let ending = signals::handle_shutdown(false)?;
     let mut hangups = signals::hangups()?;
     let notify = Notify::from_environment();
-    let tls = match &listeners.tls {
-        Some(files) => {
-            Some(Tls::open(files, listeners.client_ca.as_deref()).context("TLS cannot be served")?)
-        }
-        None => None,
-    };
+    let tls = listeners.tls.as_ref().map(|files| Tls::open(files, listeners.client_ca.as_deref()));
+    let tls = tls.transpose().context("cannot use TLS")?;
     let auth = Auth::new(config, paths)?;
     let (sockets, exporting) = sockets(config, paths, (&auth, &tls), &ending)?;
     let urls = open(&sockets, &listeners, passed).await?;
     let exec_server = exec_server.beside(sockets.front_end().face.core(), &sockets.tasks).await?;
     if urls.iter().any(|url| url.starts_with("http")) {
-        tell_token(&auth)?;
+        announce_token(&auth)?;
     }
     let faces = urls.iter().map(|url| (Rexd::NAME, url.as_str()));
     let exec_server_url = exec_server.as_ref().and_then(|(_, url)| url.as_deref());
     let faces: Vec<_> = faces.chain(exec_server_url.map(|url| (ExecServer::NAME, url))).collect();
-    say_where(&faces, listeners.stdio)?;
+    announce(&faces, listeners.stdio)?;
     notify.ready(&format!("listening on {}", urls.join(", ")));
     if listeners.stdio {
         serve_stdio(&sockets)?;
@@ -150,19 +146,15 @@ fn methods<F: Face>() -> FaceMethods {
     FaceMethods::new(F::NAME, F::table().iter().map(|method| method.name()))
 }
 
-/// Spans for a collector, if the operator names one.
+/// Traces, if a collector is configured.
 fn traces(config: &Config, metrics: &Metrics) -> anyhow::Result<(Traces, Option<ExporterHandle>)> {
     let endpoint = config.telemetry.otlp_endpoint.as_deref();
-    match traces::TraceSettings::read(endpoint, |name| std::env::var(name).ok())? {
-        Some(settings) => {
-            let (traces, exporting) = Traces::start(settings, metrics.clone())?;
-            Ok((traces, Some(exporting)))
-        }
-        None => Ok((Traces::off(), None)),
-    }
+    let settings = TraceSettings::read(endpoint, |name| std::env::var(name).ok())?;
+    let started = settings.map(|settings| Traces::start(settings, metrics.clone()));
+    Ok(started.map_or((Traces::off(), None), |(traces, exporting)| (traces, Some(exporting))))
 }
 
-/// Opens every listener, and tells where each is.
+/// Opens every listener and returns their URLs.
 async fn open(sockets: &Sockets, listeners: &Listeners, passed: Vec<OwnedFd>) -> anyhow::Result<Vec<String>> {
     let is_encrypted = sockets.http.tls.is_some();
     let scheme = if is_encrypted { "https" } else { "http" };
@@ -171,7 +163,7 @@ async fn open(sockets: &Sockets, listeners: &Listeners, passed: Vec<OwnedFd>) ->
     if let Some(address) = &listeners.http {
         tcp.push(bind(address).await?);
     }
-    for passed in listen::passed(passed).context("a socket of the service manager cannot be served")? {
+    for passed in listen::passed(passed).context("cannot serve a socket of the service manager")? {
         match passed {
             PassedListener::Tcp(listener) => tcp.push(listener),
             PassedListener::Unix(listener) => {
@@ -185,24 +177,22 @@ async fn open(sockets: &Sockets, listeners: &Listeners, passed: Vec<OwnedFd>) ->
     for listener in tcp {
         let address = listener.local_addr()?;
         if !is_encrypted && !address.ip().is_loopback() {
-            tracing::warn!(
-                "{address} can be reached from elsewhere without TLS: tokens can be read on the way"
-            );
+            tracing::warn!("other machines can reach {address} without TLS, so tokens can be intercepted");
         }
         urls.insert(0, format!("{scheme}://{address}"));
         sockets.tasks.spawn(sockets.http.clone().run(listener));
     }
     if let Some(path) = &listeners.unix {
         let unix = UnixSocket::bind(path)?;
-        let path = std::path::absolute(unix.path())?;
+        let path = std::path::absolute(&unix.path)?;
         urls.push(format!("unix://{}", path.display()));
         sockets.serve_unix(unix);
     }
     Ok(urls)
 }
 
-/// One line per listener, on standard output unless that carries messages.
-fn say_where(faces: &[(&str, &str)], has_stdio: bool) -> std::io::Result<()> {
+/// Prints one line per listener, on stdout unless that carries messages.
+fn announce(faces: &[(&str, &str)], has_stdio: bool) -> std::io::Result<()> {
     let mut out: Box<dyn std::io::Write> = match has_stdio {
         true => Box::new(std::io::stderr()),
         false => Box::new(std::io::stdout()),
@@ -213,14 +203,14 @@ fn say_where(faces: &[(&str, &str)], has_stdio: bool) -> std::io::Result<()> {
     out.flush()
 }
 
-fn tell_token(auth: &Auth) -> anyhow::Result<()> {
+fn announce_token(auth: &Auth) -> anyhow::Result<()> {
     if let Some(file) = auth.ensure_token()? {
         writeln!(std::io::stderr(), "rexd: the token is in {}", file.display())?;
     }
     Ok(())
 }
 
-/// Standard streams beside the sockets: their end is not the end of the daemon.
+/// Serves standard streams beside the sockets; the daemon does not end with them.
 fn serve_stdio(sockets: &Sockets) -> anyhow::Result<()> {
     let link = link::stdio::open(&link_limits()).context("cannot use standard input and output")?;
     let server = sockets.front_end();
@@ -234,43 +224,39 @@ fn serve_stdio(sockets: &Sockets) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Reads everything again that can change while we run. What is bad changes nothing.
+/// Reloads the policy, the tokens and the certificate. An error keeps the old values.
 fn reload(source: &ConfigArgs, paths: &Paths, server: &HttpFrontEnd, tls: Option<&Tls>) {
     match Config::load(source, paths) {
         Ok(config) => {
-            // It says itself what is wrong.
-            drop(server.authenticator.auth.reload(&config));
+            if let Err(error) = server.authenticator.auth.reload(&config) {
+                tracing::error!("reloading the tokens failed, keeping the old ones: {error}");
+            }
             server.face.core().policy.replace(RuntimePolicy::new(&config, paths));
-            tracing::info!("the policy was read again: {} rules", config.policy.settings().rules.len());
+            tracing::info!("reloaded the policy: {} rules", config.policy.settings().rules.len());
         }
-        Err(error) => tracing::error!("the configuration stays as it was: {error}"),
+        Err(error) => tracing::error!("reloading the configuration failed, keeping the old one: {error}"),
     }
     match tls.map(Tls::reload) {
-        Some(Err(error)) => tracing::error!("TLS stays as it was: {error}"),
-        Some(Ok(())) => tracing::info!("the certificate was read again"),
+        Some(Err(error)) => tracing::error!("reloading TLS failed, keeping the old certificate: {error}"),
+        Some(Ok(())) => tracing::info!("reloaded the certificate"),
         None => {}
     }
 }
 
-/// Ends the sessions of whoever may no longer come in; their connections end by themselves.
+/// Ends the sessions of callers whose credentials were revoked; their connections end by themselves.
 async fn end_revoked(server: &HttpFrontEnd, stop: CancellationToken) {
     let mut changes = server.authenticator.auth.changed();
-    loop {
-        tokio::select! {
-            () = stop.cancelled() => return,
-            changed = changes.changed() => match changed {
-                Ok(()) => server.face.open_sessions().end_revoked(|caller| !server.authenticator.auth.is_valid(caller)),
-                Err(_gone) => return,
-            },
-        }
+    while let Some(Ok(())) = stop.run_until_cancelled(changes.changed()).await {
+        let auth = &server.authenticator.auth;
+        server.face.open_sessions().end_revoked(|caller| !auth.is_valid(caller));
     }
 }
 
-/// Ends sessions and connections; at once if asked a second time.
+/// Ends sessions and connections; after a second signal without waiting.
 async fn drain(
     sockets: &Sockets,
     exec_server: Option<&ExecServer>,
-    patience: Duration,
+    timeout: Duration,
     ending: &ShutdownSignals,
 ) {
     let (face, core) = (&sockets.front_end().face, sockets.front_end().face.core());
@@ -279,7 +265,7 @@ async fn drain(
         let mut sessions = vec![face.open_sessions().tasks()];
         sessions.extend(exec_server.map(|face| face.sessions().tasks()));
         let done = async { tokio::join!(super::shut_down(core, &sessions), sockets.tasks.wait()) };
-        if tokio::time::timeout(patience, done).await.is_err() {
+        if tokio::time::timeout(timeout, done).await.is_err() {
             tracing::warn!("some connections did not end in time");
         }
     };

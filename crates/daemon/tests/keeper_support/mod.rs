@@ -9,13 +9,37 @@ use std::time::{Duration, Instant};
 use daemon::config::KeepersConfig;
 use daemon::keeper::{KeeperSettings, Keepers};
 use engine::process::{
-    Containment, Cursor, Item, LogReader, ProcessId, ProcessLimits, ProcessSpec, ProcessSummary, Program,
-    Stdin, Stream,
+    Containment, Cursor, Item, LogReader, Process, ProcessId, ProcessLimits, ProcessSpec, ProcessSummary,
+    Program, Stdin, Stream,
 };
-use engine::{Engine, RootedPath, Roots, Session};
+use engine::{Engine, Error, RootedPath, Roots, Session};
 
 /// How long anything may take before a test gives up.
 pub const PATIENCE: Duration = Duration::from_secs(30);
+
+/// A detached process that a session has attached to.
+#[derive(Debug)]
+pub struct Attached {
+    pub process: Process,
+    pub reader: LogReader,
+    /// Where the reader starts.
+    pub from: Cursor,
+    /// Lost bytes between the requested position and `from`.
+    pub lost: u64,
+}
+
+/// Attaches a session to a detached process from a cursor on, whether it runs or has ended.
+pub async fn attach(
+    keepers: &Keepers,
+    session: &mut Session,
+    id: &ProcessId,
+    from: Cursor,
+) -> Result<Attached, Error> {
+    let (kept, lost) = keepers.kept(id, from).await?;
+    let from = kept.from;
+    let (process, reader) = session.adopt(kept);
+    Ok(Attached { process, reader, from, lost })
+}
 
 /// A state folder that goes, with all keepers in it, when this does.
 #[derive(Debug)]

@@ -324,15 +324,17 @@ pub(super) fn for_each_stale(parent: &Path, clean: impl Fn(&Path)) {
     }
 }
 
-/// The folder of the cgroup v2 hierarchy this process is in. It may be mounted beside a v1 hierarchy.
-pub(super) fn own_cgroup_dir() -> io::Result<PathBuf> {
-    let text = read_at_once("/proc/self/cgroup")?;
-    let own = text.lines().find_map(|line| line.strip_prefix("0::")).ok_or(io::ErrorKind::NotFound)?;
-    let mounts = read_at_once("/proc/self/mountinfo")?;
-    let (root, mount) = mounts.lines().find_map(cgroup2_mount).ok_or(io::ErrorKind::NotFound)?;
+/// The directory of this process in the cgroup v2 hierarchy, which may be mounted beside a v1 hierarchy.
+pub fn own_cgroup_dir() -> io::Result<PathBuf> {
+    let (own, mounts) = (read_at_once("/proc/self/cgroup")?, read_at_once("/proc/self/mountinfo")?);
+    cgroup_dir(&own, &mounts).ok_or(io::ErrorKind::NotFound.into())
+}
+
+fn cgroup_dir(own: &str, mounts: &str) -> Option<PathBuf> {
+    let own = own.lines().find_map(|line| line.strip_prefix("0::"))?;
+    let (root, mount) = mounts.lines().find_map(cgroup2_mount)?;
     // In a container the mount may show only a part of the hierarchy.
-    let relative = Path::new(own).strip_prefix(&root).map_err(|_outside| io::ErrorKind::NotFound)?;
-    Ok(mount.join(relative))
+    Some(mount.join(Path::new(own).strip_prefix(&root).ok()?))
 }
 
 /// Reads a file of `/proc`, which has no length, with a large buffer instead of many small reads.
@@ -352,4 +354,26 @@ fn cgroup2_mount(line: &str) -> Option<(PathBuf, PathBuf)> {
     let root = fields.nth(3)?;
     let mount = fields.next()?;
     Some((PathBuf::from(root), PathBuf::from(mount)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_cgroup_of_the_process_is_found_in_every_layout() {
+        let unified = "30 24 0:26 / /sys/fs/cgroup rw,nosuid - cgroup2 cgroup2 rw,nsdelegate\n";
+        let hybrid = "32 31 0:29 / /sys/fs/cgroup/cpu rw - cgroup cgroup rw,cpu\n\
+                      41 31 0:38 / /sys/fs/cgroup/unified rw,relatime shared:9 - cgroup2 cgroup2 rw\n";
+        let container = "41 31 0:38 /docker/abc /sys/fs/cgroup rw - cgroup2 cgroup rw\n";
+        let legacy = "32 31 0:29 / /sys/fs/cgroup/cpu rw - cgroup cgroup rw,cpu\n";
+        for (mounts, own, found) in [
+            (unified, "0::/user.slice/a\n", Some("/sys/fs/cgroup/user.slice/a")),
+            (hybrid, "3:cpu:/x\n0::/\n", Some("/sys/fs/cgroup/unified")),
+            (container, "0::/docker/abc/sub\n", Some("/sys/fs/cgroup/sub")),
+            (legacy, "3:cpu:/x\n", None),
+        ] {
+            assert_eq!(cgroup_dir(own, mounts), found.map(PathBuf::from), "{mounts}");
+        }
+    }
 }

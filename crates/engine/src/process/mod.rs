@@ -41,6 +41,7 @@ use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+pub use cgroup::own_cgroup_dir;
 pub use keeper::{Keeper, KeeperEvent, KeeperReply, KeptProcess, NextKeeperEvent};
 pub use launch::Containment;
 pub(crate) use launch::Launcher;

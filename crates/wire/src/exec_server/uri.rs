@@ -18,7 +18,10 @@ pub fn file_path(uri: &str) -> Option<Vec<u8>> {
         Some(located) => located.strip_prefix("localhost").unwrap_or(located),
         None => rest,
     };
-    decoded(path).filter(|path| path.starts_with(b"/"))
+    if path.contains(['?', '#']) {
+        return None;
+    }
+    percent_decoded(path).filter(|path| path.starts_with(b"/"))
 }
 
 /// Escapes a name as one path segment.
@@ -38,8 +41,8 @@ fn encoded(bytes: &[u8], kept: &[u8]) -> String {
     text
 }
 
-/// Decodes percent escapes; `None` if there is a query or fragment.
-fn decoded(text: &str) -> Option<Vec<u8>> {
+/// Decodes percent escapes; `None` if one is invalid.
+pub fn percent_decoded(text: &str) -> Option<Vec<u8>> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.bytes();
     while let Some(byte) = rest.next() {
@@ -49,7 +52,6 @@ fn decoded(text: &str) -> Option<Vec<u8>> {
                 let value = digit(rest.next())? * 16 + digit(rest.next())?;
                 bytes.push(u8::try_from(value).ok()?);
             }
-            b'?' | b'#' => return None,
             byte => bytes.push(byte),
         }
     }

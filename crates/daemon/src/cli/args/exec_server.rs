@@ -6,9 +6,11 @@ use std::path::PathBuf;
 
 use super::{ParsedFlags, UsageError, none_left};
 use crate::config::ConfigArgs;
-use crate::faces::exec_server::listen::{DEFAULT_LISTEN_URL, ExecServerTransport};
+use crate::faces::exec_server::listen::{
+    DEFAULT_LISTEN_URL, ExecServerListenUrlParseError, ExecServerTransport,
+};
 
-/// What `rexd exec-server` is to do.
+/// The flags of `rexd exec-server`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ExecServerArgs {
     /// The flags that select the configuration.
@@ -52,12 +54,10 @@ impl ParsedFlags {
             let hint = "use one of them; an executor that registers does not listen";
             return Err(UsageError::new("conflicting flags: --listen and --remote", hint));
         }
-        let transport = listen.as_deref().unwrap_or(DEFAULT_LISTEN_URL).parse();
-        let transport = transport.map_err(
-            |error: crate::faces::exec_server::listen::ExecServerListenUrlParseError| {
-                UsageError::new(error.to_string(), "use an IP address; host names are not resolved")
-            },
-        )?;
+        let unusable = |error: ExecServerListenUrlParseError| {
+            UsageError::new(error.to_string(), "use an IP address; host names are not resolved")
+        };
+        let transport = listen.as_deref().unwrap_or(DEFAULT_LISTEN_URL).parse().map_err(unusable)?;
         Ok(ExecServerArgs { config: self.config(&[])?, transport, ws_auth: self.ws_auth()?, remote })
     }
 
@@ -66,10 +66,10 @@ impl ParsedFlags {
         let Some(url) = self.text("exec-server")? else { return Ok(None) };
         match url.parse() {
             Ok(ExecServerTransport::WebSocket { bind_address }) => Ok(Some(bind_address)),
-            _ => Err(UsageError::new(
-                format!("invalid --exec-server URL {url:?}"),
-                "use ws://IP:PORT, such as ws://127.0.0.1:0",
-            )),
+            _ => {
+                let message = format!("invalid --exec-server URL {url:?}");
+                Err(UsageError::new(message, "use ws://IP:PORT, such as ws://127.0.0.1:0"))
+            }
         }
     }
 

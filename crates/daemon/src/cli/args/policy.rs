@@ -4,6 +4,8 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 
 use engine::policy::{Access, Glob};
+use jiff::Timestamp;
+use jiff::tz::TimeZone;
 
 use super::{CliCommand, ParsedFlags, UsageError};
 use crate::cli::policy::{PolicyCommand, PolicyTest, Replay, TestedOperation};
@@ -16,10 +18,10 @@ const AUDIT_HINT: &str = "use `rexd audit verify FILE` or `rexd audit show [FILE
 impl ParsedFlags {
     /// Parses `rexd policy …`.
     pub(super) fn policy(&self, operands: &[OsString]) -> Result<CliCommand, UsageError> {
-        let (verb, rest) = match operands.split_first() {
-            Some((verb, rest)) => (verb.to_string_lossy(), rest),
-            None => return Err(UsageError::new("missing subcommand of `rexd policy`", POLICY_HINT)),
+        let Some((verb, rest)) = operands.split_first() else {
+            return Err(UsageError::new("missing subcommand of `rexd policy`", POLICY_HINT));
         };
+        let verb = verb.to_string_lossy();
         let command = match (verb.as_ref(), rest) {
             ("test", words) => PolicyCommand::Test(self.policy_test(words)?),
             ("explain", words) => PolicyCommand::Explain(self.policy_test(words)?),
@@ -71,10 +73,10 @@ impl ParsedFlags {
             }
             (None, 1.., true) => Ok(TestedOperation::Argv(argv)),
             (None, 0, true) => Err(UsageError::new("missing command", POLICY_HINT)),
-            _ => Err(UsageError::new(
-                "conflicting operations: a command, --shell and files",
-                "test one of them at a time",
-            )),
+            _ => {
+                let message = "conflicting operations: a command, --shell and files";
+                Err(UsageError::new(message, "test one of them at a time"))
+            }
         }
     }
 
@@ -82,10 +84,8 @@ impl ParsedFlags {
     pub(super) fn audit(&self, operands: &[OsString]) -> Result<CliCommand, UsageError> {
         let is_show = operands.first().is_some_and(|verb| verb == "show");
         if let Some((name, _)) = self.flags.first().filter(|_| !is_show) {
-            return Err(UsageError::new(
-                format!("unexpected flag --{name} for `rexd audit verify`"),
-                AUDIT_HINT,
-            ));
+            let message = format!("unexpected flag --{name} for `rexd audit verify`");
+            return Err(UsageError::new(message, AUDIT_HINT));
         }
         match operands {
             [verb, file] if verb == "verify" => Ok(CliCommand::AuditVerify(file.into())),
@@ -104,11 +104,6 @@ impl ParsedFlags {
             let hint = format!("--decision expects one of {}", DECISIONS.join(", "));
             return Err(UsageError::new(format!("unknown decision {unknown:?}"), hint));
         }
-        let limit = self.text("limit")?.map(|limit| {
-            limit
-                .parse()
-                .map_err(|_| UsageError::new(format!("invalid number {limit:?}"), "--limit expects a count"))
-        });
         Ok(ShowArgs {
             file: file.map(PathBuf::from),
             caller: glob("caller")?,
@@ -121,7 +116,7 @@ impl ParsedFlags {
             since: self.time("since")?,
             until: self.time("until")?,
             failed: self.has("failed"),
-            limit: limit.transpose()?,
+            limit: self.number("limit", "number", "a count")?,
             json: self.has("json"),
         })
     }
@@ -129,33 +124,19 @@ impl ParsedFlags {
     /// A time, a date or an age, in the format of the audit file.
     fn time(&self, name: &str) -> Result<Option<String>, UsageError> {
         let Some(text) = self.text(name)? else { return Ok(None) };
-        let parsed =
-            text.parse::<jiff::Timestamp>().ok().or_else(|| day(&text)).or_else(|| ago(&text)).ok_or_else(
-                || {
-                    let hint =
-                        "use a time (2026-11-15T08:00:00Z), a date (2026-11-15) or an age (30m, 2h, 7d)";
-                    UsageError::new(format!("invalid time {text:?}"), hint)
-                },
-            )?;
+        let parsed = text.parse::<Timestamp>().ok().or_else(|| day(&text)).or_else(|| ago(&text));
+        let hint = "use a time (2026-11-15T08:00:00Z), a date (2026-11-15) or an age (30m, 2h, 7d)";
+        let parsed = parsed.ok_or_else(|| UsageError::new(format!("invalid time {text:?}"), hint))?;
         Ok(Some(format!("{parsed:.9}")))
     }
 }
 
-fn day(text: &str) -> Option<jiff::Timestamp> {
+fn day(text: &str) -> Option<Timestamp> {
     let day: jiff::civil::Date = text.parse().ok()?;
-    day.to_zoned(jiff::tz::TimeZone::UTC).ok().map(|midnight| midnight.timestamp())
+    day.to_zoned(TimeZone::UTC).ok().map(|midnight| midnight.timestamp())
 }
 
-fn ago(text: &str) -> Option<jiff::Timestamp> {
-    let unit = text.chars().last()?;
-    let seconds = match unit {
-        's' => 1,
-        'm' => 60,
-        'h' => 3_600,
-        'd' => 86_400,
-        _ => return None,
-    };
-    let count: i64 = text.strip_suffix(unit)?.parse().ok()?;
-    let ago = jiff::SignedDuration::from_secs(count.checked_mul(seconds)?);
-    jiff::Timestamp::now().checked_sub(ago).ok()
+fn ago(text: &str) -> Option<Timestamp> {
+    let age: jiff::Span = text.parse().ok()?;
+    Timestamp::now().to_zoned(TimeZone::UTC).checked_sub(age).ok().map(|time| time.timestamp())
 }

@@ -1,7 +1,7 @@
 //! Checks of kernel features; each is tried where that has no side effects.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, openat, openat2};
 use rustix::process::{PidfdFlags, getpid, pidfd_open};
@@ -20,9 +20,7 @@ pub(super) fn checks(state: Option<&Path>) -> Vec<Check> {
     checks.push(feature("pidfd", pidfd_open(getpid(), PidfdFlags::empty()).is_ok(), "needs Linux 5.3"));
     checks.push(since("clone3 into a cgroup", version, (5, 7)));
     checks.push(since("close_range", version, (5, 9)));
-    let mountinfo = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
-    let own = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
-    checks.extend(cgroups(cgroup_directory(&mountinfo, &own).as_deref()));
+    checks.extend(cgroups());
     checks.push(unnamed_files(state));
     checks
 }
@@ -49,23 +47,9 @@ fn openat2_works() -> bool {
     openat2(CWD, ".", OFlags::PATH | OFlags::CLOEXEC, Mode::empty(), ResolveFlags::BENEATH).is_ok()
 }
 
-/// The directory of this process's cgroup in the unified hierarchy.
-pub(super) fn cgroup_directory(mountinfo: &str, own: &str) -> Option<PathBuf> {
-    let (root, mount) = mountinfo.lines().find_map(|line| {
-        let (mount, filesystem) = line.split_once(" - ")?;
-        let mut fields = mount.split(' ').skip(3);
-        let (root, point) = (fields.next()?, fields.next()?);
-        filesystem.starts_with("cgroup2 ").then_some((root, point))
-    })?;
-    let path = own.lines().find_map(|line| line.strip_prefix("0::"))?;
-    // In a container the mount can show a part of the hierarchy.
-    let below = path.strip_prefix(root.trim_end_matches('/')).unwrap_or(path);
-    Some(Path::new(mount).join(below.trim_start_matches('/')))
-}
-
-fn cgroups(directory: Option<&Path>) -> Vec<Check> {
+fn cgroups() -> Vec<Check> {
     const WITHOUT: &str = "process trees are tracked by process groups instead";
-    let Some(directory) = directory else {
+    let Ok(directory) = engine::process::own_cgroup_dir() else {
         return vec![Check::warn("cgroup v2", "not mounted", WITHOUT)];
     };
     let probe = directory.join(format!("rexd-doctor-{}", getpid().as_raw_nonzero()));

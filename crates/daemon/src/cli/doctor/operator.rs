@@ -59,18 +59,12 @@ fn roots(config: &Config) -> Vec<Check> {
 fn root(path: &Path) -> Check {
     let found = path.display().to_string();
     if path == Path::new("/") {
-        return Check::warn(
-            "root",
-            found,
-            "every file that this user can access is served; configure a directory instead",
-        );
+        let advice = "every file that this user can access is served; configure a directory instead";
+        return Check::warn("root", found, advice);
     }
     if !path.exists() {
-        return Check::warn(
-            "root",
-            format!("{found} does not exist yet"),
-            "create it, or let the first write create it",
-        );
+        let found = format!("{found} does not exist yet");
+        return Check::warn("root", found, "create it, or let the first write create it");
     }
     if !path.is_dir() {
         return Check::fail("root", format!("{found} is not a directory"), "configure a directory");
@@ -105,14 +99,11 @@ fn policy(config: &Config) -> Check {
 }
 
 fn environment(config: &Config) -> Check {
-    match config.policy.environment().remove_secrets {
-        true => Check::ok("environment", "commands do not inherit secrets of the daemon"),
-        false => Check::warn(
-            "environment",
-            "commands inherit the secrets of the daemon's environment",
-            "remove environment.remove_secrets = false, and list the variables that commands need in environment.keep",
-        ),
+    if config.policy.environment().remove_secrets {
+        return Check::ok("environment", "commands do not inherit secrets of the daemon");
     }
+    let advice = "remove environment.remove_secrets = false, and list the variables that commands need in environment.keep";
+    Check::warn("environment", "commands inherit the secrets of the daemon's environment", advice)
 }
 
 fn audit(config: &Config) -> Check {
@@ -179,11 +170,8 @@ fn tokens(config: &Config, paths: &Paths) -> Vec<Check> {
 
 fn state(state: Option<&Path>) -> Check {
     let Some(state) = state else {
-        return Check::warn(
-            "state directory",
-            "none: there is no home directory",
-            "set XDG_STATE_HOME or HOME",
-        );
+        let found = "none: there is no home directory";
+        return Check::warn("state directory", found, "set XDG_STATE_HOME or HOME");
     };
     let found = state.display().to_string();
     let nearest = state.ancestors().find(|path| path.exists()).unwrap_or(Path::new("/"));
@@ -203,8 +191,6 @@ fn shell(program_path: Option<&OsStr>) -> Check {
 }
 
 fn find_program(name: &str, program_path: Option<&OsStr>) -> Option<PathBuf> {
-    let directories: Vec<PathBuf> =
-        program_path.map(|path| std::env::split_paths(path).collect()).unwrap_or_default();
-    let mut candidates = directories.iter().map(|directory| directory.join(name));
+    let mut candidates = std::env::split_paths(program_path?).map(|directory| directory.join(name));
     candidates.find(|candidate| candidate.is_file() && access(candidate, Access::EXEC_OK).is_ok())
 }

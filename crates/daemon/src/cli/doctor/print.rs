@@ -6,31 +6,17 @@ use serde_json::json;
 
 use super::{Check, CheckStatus};
 
-impl CheckStatus {
-    fn word(self) -> &'static str {
-        match self {
-            Self::Ok => "ok",
-            Self::Warn => "warn",
-            Self::Fail => "fail",
-        }
-    }
-
-    fn colour(self) -> &'static str {
-        match self {
-            Self::Ok => "\x1b[32m",
-            Self::Warn => "\x1b[33m",
-            Self::Fail => "\x1b[31m",
-        }
-    }
-}
-
 /// Prints one line per check, its advice on the next line, and a summary.
 pub(super) fn lines(checks: &[Check], colours: bool, out: &mut dyn Write) -> io::Result<()> {
     let width = checks.iter().map(|check| check.name.len()).max().unwrap_or(0);
     for check in checks {
-        let word = format!("{:<4}", check.status.word());
-        let word = if colours { format!("{}{word}\x1b[0m", check.status.colour()) } else { word };
-        writeln!(out, "{word}  {:<width$}  {}", check.name, check.found)?;
+        let (word, colour) = match check.status {
+            CheckStatus::Ok => ("ok  ", "\x1b[32m"),
+            CheckStatus::Warn => ("warn", "\x1b[33m"),
+            CheckStatus::Fail => ("fail", "\x1b[31m"),
+        };
+        let (colour, reset) = if colours { (colour, "\x1b[0m") } else { ("", "") };
+        writeln!(out, "{colour}{word}{reset}  {:<width$}  {}", check.name, check.found)?;
         if let Some(advice) = &check.advice {
             writeln!(out, "      {:<width$}  -> {advice}", "")?;
         }
@@ -46,16 +32,5 @@ pub(super) fn lines(checks: &[Check], colours: bool, out: &mut dyn Write) -> io:
 /// Prints one JSON object on one line.
 pub(super) fn json(checks: &[Check], out: &mut dyn Write) -> io::Result<()> {
     let usable = checks.iter().all(|check| check.status != CheckStatus::Fail);
-    let checks: Vec<_> = checks
-        .iter()
-        .map(|check| {
-            json!({
-                "name": check.name,
-                "status": check.status.word(),
-                "found": check.found,
-                "advice": check.advice,
-            })
-        })
-        .collect();
     writeln!(out, "{}", json!({ "usable": usable, "checks": checks }))
 }

@@ -1,7 +1,7 @@
 //! The checks of `rexd doctor` for several configurations.
 
 use super::*;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 fn doctor(directory: &Path, config: &str) -> Doctor {
     let file = directory.join("config.toml");
@@ -110,16 +110,4 @@ fn json_output_is_one_object() {
     ] {
         assert!(names.contains(&name), "{name} is missing in {names:?}");
     }
-}
-
-#[test]
-fn the_cgroup_of_the_process_is_found_in_every_layout() {
-    let find = kernel::cgroup_directory;
-    let unified = "30 24 0:26 / /sys/fs/cgroup rw,nosuid - cgroup2 cgroup2 rw,nsdelegate\n";
-    assert_eq!(find(unified, "0::/user.slice/a\n"), Some(PathBuf::from("/sys/fs/cgroup/user.slice/a")));
-    let hybrid = "32 31 0:29 / /sys/fs/cgroup/cpu rw - cgroup cgroup rw,cpu\n41 31 0:38 / /sys/fs/cgroup/unified rw,relatime shared:9 - cgroup2 cgroup2 rw\n";
-    assert_eq!(find(hybrid, "3:cpu:/x\n0::/\n"), Some(PathBuf::from("/sys/fs/cgroup/unified/")));
-    let container = "41 31 0:38 /docker/abc /sys/fs/cgroup rw - cgroup2 cgroup rw\n";
-    assert_eq!(find(container, "0::/docker/abc/sub\n"), Some(PathBuf::from("/sys/fs/cgroup/sub")));
-    assert_eq!(find("32 31 0:29 / /sys/fs/cgroup/cpu rw - cgroup cgroup rw,cpu\n", "3:cpu:/x\n"), None);
 }

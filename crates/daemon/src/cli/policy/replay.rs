@@ -173,7 +173,7 @@ fn decide(policy: &Policy, record: &AuditEntry) -> ReplayOutcome {
             operation,
         }))
     };
-    let touched = match record.text("method") {
+    let accesses = match record.text("method") {
         "exec.start" | "pty.open" => {
             let argv = words(record);
             let line = match record.param("command").and_then(Value::as_str) {
@@ -188,22 +188,24 @@ fn decide(policy: &Policy, record: &AuditEntry) -> ReplayOutcome {
             let cwd = path(record, "cwd").unwrap_or(Path::new("/"));
             return with(PolicyOperation::Run { line, cwd, env: &env });
         }
-        "fs.read" | "fs.list" | "fs.stat" | "fs.watch" => touch(record, &[("path", Access::Read, false)]),
-        "fs.write" | "fs.edit" | "fs.mkdir" => touch(record, &[("path", Access::Write, false)]),
-        "fs.remove" => touch(record, &[("path", Access::Remove, true)]),
-        "fs.rename" => touch(record, &[("from", Access::Remove, true), ("to", Access::Write, false)]),
-        "fs.copy" => touch(record, &[("from", Access::Read, true), ("to", Access::Write, false)]),
+        "fs.read" | "fs.list" | "fs.stat" | "fs.watch" => {
+            path_accesses(record, &[("path", Access::Read, false)])
+        }
+        "fs.write" | "fs.edit" | "fs.mkdir" => path_accesses(record, &[("path", Access::Write, false)]),
+        "fs.remove" => path_accesses(record, &[("path", Access::Remove, true)]),
+        "fs.rename" => path_accesses(record, &[("from", Access::Remove, true), ("to", Access::Write, false)]),
+        "fs.copy" => path_accesses(record, &[("from", Access::Read, true), ("to", Access::Write, false)]),
         "fs.patch" | "fs.glob" | "fs.grep" => None,
         _ => return ReplayOutcome::NotApplicable,
     };
-    match touched {
-        Some(touched) => with(PolicyOperation::Files(&touched)),
+    match accesses {
+        Some(accesses) => with(PolicyOperation::Files(&accesses)),
         None => ReplayOutcome::Unknown,
     }
 }
 
 /// The files of a request; `None` if one of them is missing or not absolute.
-fn touch<'r>(record: &'r AuditEntry, names: &[(&str, Access, bool)]) -> Option<Vec<PathAccess<'r>>> {
+fn path_accesses<'r>(record: &'r AuditEntry, names: &[(&str, Access, bool)]) -> Option<Vec<PathAccess<'r>>> {
     let one = |(name, access, tree): &(&str, Access, bool)| {
         let path = path(record, name).filter(|path| path.is_absolute())?;
         Some(PathAccess { path, access: *access, is_recursive: *tree })

@@ -41,7 +41,7 @@ pub enum TestedOperation {
 
 impl PolicyTest {
     pub(super) fn test(&self, config: &Config, paths: &Paths, out: &mut dyn Write) -> io::Result<u8> {
-        let decision = self.query(paths, |asked| config.policy.decide(asked));
+        let decision = self.query(paths, |query| config.policy.decide(query));
         match self.json {
             true => writeln!(out, "{}", output::decision_json(&decision, config))?,
             false => output::decision(&decision, config, out)?,
@@ -50,7 +50,7 @@ impl PolicyTest {
     }
 
     pub(super) fn explain(&self, config: &Config, paths: &Paths, out: &mut dyn Write) -> io::Result<u8> {
-        let explanation = self.query(paths, |asked| config.policy.explain(asked));
+        let explanation = self.query(paths, |query| config.policy.explain(query));
         match self.json {
             true => writeln!(out, "{}", output::explanation_json(&explanation, config))?,
             false => output::explanation(&explanation, config, out)?,
@@ -70,7 +70,7 @@ impl PolicyTest {
             TestedOperation::Argv(_) | TestedOperation::Shell(_) => Vec::new(),
         };
         // Removing a directory removes everything below it.
-        let touched: Vec<PathAccess<'_>> = files
+        let accesses: Vec<PathAccess<'_>> = files
             .iter()
             .map(|(access, path)| PathAccess {
                 path,
@@ -85,7 +85,7 @@ impl PolicyTest {
             TestedOperation::Shell(line) => {
                 PolicyOperation::Run { line: CommandLine::Shell { line, login: false }, cwd: &cwd, env: &[] }
             }
-            TestedOperation::Files(_) => PolicyOperation::Files(&touched),
+            TestedOperation::Files(_) => PolicyOperation::Files(&accesses),
         };
         evaluate(&PolicyQuery { face: &self.face, client: &self.client, caller: &caller, operation })
     }

@@ -24,13 +24,7 @@ pub(super) fn names(der: &[u8]) -> Option<Arc<[String]>> {
             GeneralName::RFC822Name(name) | GeneralName::DNSName(name) | GeneralName::URI(name) => {
                 Some(*name)
             }
-            GeneralName::OtherName(..)
-            | GeneralName::X400Address(_)
-            | GeneralName::DirectoryName(_)
-            | GeneralName::EDIPartyName(_)
-            | GeneralName::IPAddress(_)
-            | GeneralName::RegisteredID(_)
-            | GeneralName::Invalid(..) => None,
+            _ => None,
         })
         .filter(|name| name.is_ascii() && is_name(name))
         .take(MAX_NAMES)

@@ -36,7 +36,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::config::{Config, Paths};
 use caller::Proof;
-use table::{CredentialTable, EnvironmentTokens};
+use table::CredentialTable;
 use token_file::TokenFile;
 
 /// How often [`Auth::watch_files`] checks the token files.
@@ -88,9 +88,8 @@ pub struct Auth {
 #[derive(Debug)]
 struct Inner {
     table: RwLock<Arc<CredentialTable>>,
-    environment: EnvironmentTokens,
-    /// The file of the token that is created when none is configured.
-    own_file: Option<PathBuf>,
+    /// The tokens of the environment, and the directory of the token that is created when none is configured.
+    paths: Paths,
     /// The number of changes so far.
     changes: watch::Sender<u64>,
     /// True if a listener needs a token, so that one must always exist.
@@ -100,15 +99,12 @@ struct Inner {
 impl Auth {
     /// Reads the tokens of the environment and of the configuration.
     pub fn new(config: &Config, paths: &Paths) -> Result<Self, AuthError> {
-        let environment = EnvironmentTokens { token: paths.token.clone(), file: paths.token_file.clone() };
-        if environment.token.as_ref().is_some_and(|token| !token_file::is_token(token.expose())) {
+        if paths.token.as_ref().is_some_and(|token| !token_file::is_token(token.expose())) {
             return Err(AuthError::Variable);
         }
-        let table = RwLock::new(Arc::new(CredentialTable::read(&config.auth, &environment)?));
-        let own_file = own_token_file(paths);
-        let needs_token = AtomicBool::new(false);
-        let changes = watch::Sender::new(0);
-        Ok(Self { inner: Arc::new(Inner { table, environment, own_file, changes, needs_token }) })
+        let table = RwLock::new(Arc::new(CredentialTable::read(&config.auth, paths)?));
+        let (changes, needs_token) = (watch::Sender::new(0), AtomicBool::new(false));
+        Ok(Self { inner: Arc::new(Inner { table, paths: paths.clone(), changes, needs_token }) })
     }
 
     /// For listeners that need a token: if none is configured, opens or creates the one in the state directory. Returns
@@ -125,20 +121,12 @@ impl Auth {
 
     /// Replaces all credentials by those of a new configuration. An error changes nothing.
     pub fn reload(&self, config: &Config) -> Result<(), AuthError> {
-        let table = CredentialTable::read(&config.auth, &self.inner.environment).and_then(|table| {
-            let needs_own = table.has_no_token() && self.inner.needs_token.load(Ordering::Acquire);
-            if needs_own { Ok(table.with_own(self.own_token()?.1)) } else { Ok(table) }
-        });
-        match table {
-            Ok(table) => {
-                self.replace(table);
-                Ok(())
-            }
-            Err(error) => {
-                tracing::error!("reloading the tokens failed, keeping the old ones: {error}");
-                Err(error)
-            }
+        let mut table = CredentialTable::read(&config.auth, &self.inner.paths)?;
+        if table.has_no_token() && self.inner.needs_token.load(Ordering::Acquire) {
+            table = table.with_own(self.own_token()?.1);
         }
+        self.replace(table);
+        Ok(())
     }
 
     /// The caller of a token.
@@ -149,11 +137,9 @@ impl Auth {
         if !token_file::is_token(token) {
             return Err(header::malformed("a token consists of visible ASCII characters"));
         }
-        let table = self.refreshed();
-        let caller = table.token_caller(&TokenDigest::of(token));
-        let caller = caller
-            .ok_or_else(|| AuthRejection::unauthenticated("wrong_token", "unknown or revoked token"))?;
-        with_scopes(caller)
+        let caller = self.refreshed().token_caller(&TokenDigest::of(token));
+        let unknown = || AuthRejection::unauthenticated("wrong_token", "unknown or revoked token");
+        with_scopes(caller.ok_or_else(unknown)?)
     }
 
     /// The caller of a client certificate in DER, whose chain is verified already.
@@ -185,10 +171,8 @@ impl Auth {
 
     /// Rejects a caller that is not [valid](Auth::is_valid) any more.
     pub fn check(&self, caller: &Caller) -> Result<(), AuthRejection> {
-        match self.is_valid(caller) {
-            true => Ok(()),
-            false => Err(AuthRejection::unauthenticated("revoked", "access was revoked during the request")),
-        }
+        let revoked = || AuthRejection::unauthenticated("revoked", "access was revoked during the request");
+        self.is_valid(caller).then_some(()).ok_or_else(revoked)
     }
 
     /// Changes whenever the credentials may have changed; check [`Auth::is_valid`] then.
@@ -206,7 +190,7 @@ impl Auth {
     }
 
     fn own_token(&self) -> Result<(PathBuf, TokenFile), AuthError> {
-        let path = self.inner.own_file.clone().ok_or(AuthError::NoStateDir)?;
+        let path = own_token_file(&self.inner.paths).ok_or(AuthError::NoStateDir)?;
         let file = own::open_or_create(&path)?;
         Ok((path, file))
     }

@@ -48,7 +48,8 @@ impl RejectionLog {
         if let Some(suppressed) = self.count((listener, rejection.reason)) {
             let from = address.map_or("this machine", |address| address);
             tracing::warn!(listener, reason = rejection.reason, from, suppressed, "rejected: {rejection}");
-            self.write(listener, Some(rejection), rejection.reason, (address.cloned(), suppressed));
+            let outcome = AuditOutcome::Failed { code: rejection.code, message: rejection.message.clone() };
+            self.write((listener, rejection.reason), outcome, address.cloned(), suppressed);
         }
     }
 
@@ -64,8 +65,10 @@ impl RejectionLog {
             counted
         };
         for ((listener, reason), suppressed) in counted {
-            tracing::warn!(listener, reason, suppressed, "further rejections for the same reason");
-            self.write(listener, None, reason, (None, suppressed));
+            let message = "further rejections for the same reason";
+            tracing::warn!(listener, reason, suppressed, "{message}");
+            let outcome = AuditOutcome::Failed { code: 0, message: message.to_owned() };
+            self.write((listener, reason), outcome, None, suppressed);
         }
     }
 
@@ -93,13 +96,11 @@ impl RejectionLog {
 
     fn write(
         &self,
-        listener: &'static str,
-        rejection: Option<&AuthRejection>,
-        reason: &'static str,
-        (address, suppressed): (Option<Arc<str>>, u64),
+        (listener, reason): Kind,
+        outcome: AuditOutcome,
+        address: Option<Arc<str>>,
+        suppressed: u64,
     ) {
-        let message = rejection
-            .map_or_else(|| "further rejections for the same reason".to_owned(), ToString::to_string);
         self.audit.record(AuditRecord {
             time: SystemTime::now(),
             caller: Arc::from("unknown"),
@@ -112,7 +113,7 @@ impl RejectionLog {
                 ("reason".into(), Detail::Text(reason.to_owned())),
                 ("more".into(), Detail::Number(i64::try_from(suppressed).unwrap_or(i64::MAX))),
             ],
-            outcome: AuditOutcome::Failed { code: rejection.map_or(0, |rejection| rejection.code), message },
+            outcome,
             exit: None,
             duration: Duration::ZERO,
             decision: None,

@@ -3,11 +3,11 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use crate::config::{AuthConfig, CertificateConfig, TokenConfig, TokenSource};
+use crate::config::{AuthConfig, CertificateConfig, Paths, TokenConfig, TokenSource};
 
 use super::caller::{Caller, Proof, Scopes};
 use super::token_file::TokenFile;
-use super::{AuthError, Secret, TokenDigest, TokenFileError};
+use super::{AuthError, TokenDigest, TokenFileError};
 
 /// The name of the token in `$REXD_TOKEN`.
 pub(crate) const FROM_VARIABLE: &str = "env";
@@ -38,24 +38,15 @@ enum Source {
     File(TokenFile),
 }
 
-/// The tokens of the environment.
-#[derive(Debug, Clone, Default)]
-pub(super) struct EnvironmentTokens {
-    /// The value of `$REXD_TOKEN`.
-    pub(super) token: Option<Secret>,
-    /// The path in `$REXD_TOKEN_FILE`.
-    pub(super) file: Option<PathBuf>,
-}
-
 impl CredentialTable {
-    /// Reads every source. A missing file of the configuration is accepted without a token until it exists; any other
+    /// Reads every source: the tokens of the environment and those of the configuration. A missing file of the configuration is accepted without a token until it exists; any other
     /// problem is an error.
-    pub(super) fn read(config: &AuthConfig, given: &EnvironmentTokens) -> Result<Self, AuthError> {
+    pub(super) fn read(config: &AuthConfig, paths: &Paths) -> Result<Self, AuthError> {
         let mut tokens = Vec::new();
-        if let Some(token) = &given.token {
+        if let Some(token) = &paths.token {
             tokens.push(Token::new(FROM_VARIABLE, Source::Fixed(token.digest())));
         }
-        if let Some(path) = &given.file {
+        if let Some(path) = &paths.token_file {
             let file = TokenFile::open(path)?;
             if file.digest().is_none() {
                 return Err(AuthError::File { path: path.clone(), cause: TokenFileError::Missing });
@@ -86,8 +77,8 @@ impl CredentialTable {
         for (at, token) in self.tokens.iter().enumerate() {
             let same = |other: &&Token| token.digest().is_some() && other.digest() == token.digest();
             if let Some(other) = self.tokens.iter().take(at).find(same) {
-                let names = [&other.name, &token.name].map(|name| name.to_string());
-                return Err(AuthError::Duplicate { one: names[0].clone(), other: names[1].clone() });
+                let (one, other) = (other.name.to_string(), token.name.to_string());
+                return Err(AuthError::Duplicate { one, other });
             }
         }
         Ok(())
@@ -106,13 +97,8 @@ impl CredentialTable {
 
     /// The caller of a token. Every entry is compared, so that the time does not depend on the position.
     pub(super) fn token_caller(&self, presented: &TokenDigest) -> Option<Caller> {
-        let mut found = None;
-        for token in &self.tokens {
-            let is_match = token.digest().is_some_and(|digest| digest.matches(presented));
-            if is_match && found.is_none() {
-                found = Some(token);
-            }
-        }
+        let is_match = |token: &&Token| token.digest().is_some_and(|digest| digest.matches(presented));
+        let found = self.tokens.iter().filter(is_match).fold(None, |found, token| found.or(Some(token)));
         found.map(|token| Caller {
             name: Arc::clone(&token.name),
             scopes: token.scopes,

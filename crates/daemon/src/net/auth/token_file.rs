@@ -59,28 +59,12 @@ struct FileState {
     digest: Option<TokenDigest>,
 }
 
-/// The metadata that differ after every change of a file.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Stamp {
-    device: u64,
-    inode: u64,
-    size: u64,
-    mode: u32,
-    modified: (i64, i64),
-    changed: (i64, i64),
-}
+/// The metadata that differ after every change of a file: its identity, size and mode, and the times of its changes.
+type Stamp = ([u64; 3], u32, [i64; 4]);
 
-impl Stamp {
-    fn of(metadata: &Metadata) -> Self {
-        Self {
-            device: metadata.dev(),
-            inode: metadata.ino(),
-            size: metadata.size(),
-            mode: metadata.mode(),
-            modified: (metadata.mtime(), metadata.mtime_nsec()),
-            changed: (metadata.ctime(), metadata.ctime_nsec()),
-        }
-    }
+fn stamp(file: &Metadata) -> Stamp {
+    let times = [file.mtime(), file.mtime_nsec(), file.ctime(), file.ctime_nsec()];
+    ([file.dev(), file.ino(), file.size()], file.mode(), times)
 }
 
 impl TokenFile {
@@ -104,7 +88,7 @@ impl TokenFile {
 
     /// Reads the file again if it has changed. True if another token, or none, is valid now.
     pub(super) fn refresh(&self) -> bool {
-        let stamp = std::fs::metadata(&self.path).ok().map(|metadata| Stamp::of(&metadata));
+        let stamp = std::fs::metadata(&self.path).ok().map(|metadata| stamp(&metadata));
         let mut state = self.state();
         let is_unchanged = stamp == state.stamp && (state.settled || stamp.is_none());
         if is_unchanged {
@@ -143,7 +127,7 @@ fn read(path: &Path) -> Result<FileState, TokenFileError> {
     let token = token(file)?;
     let changed = metadata.modified().map_err(TokenFileError::Unreadable)?;
     let settled = SystemTime::now().duration_since(changed).is_ok_and(|age| age > TIMESTAMP_GRANULARITY);
-    Ok(FileState { stamp: Some(Stamp::of(&metadata)), settled, digest: Some(token.digest()) })
+    Ok(FileState { stamp: Some(stamp(&metadata)), settled, digest: Some(token.digest()) })
 }
 
 fn check_owner(metadata: &Metadata) -> Result<(), TokenFileError> {

@@ -87,14 +87,14 @@ fn pieces(
     first.chain(events).take_until(Box::pin(over))
 }
 
-fn framed(told: &StreamEvent) -> Bytes {
-    let mut frame = BytesMut::with_capacity(told.line.len() + 40);
-    if let Some(id) = told.event_id {
+fn framed(event: &StreamEvent) -> Bytes {
+    let mut frame = BytesMut::with_capacity(event.line.len() + 40);
+    if let Some(id) = event.event_id {
         frame.put_slice(format!("id: {id}\n").as_bytes());
     }
     // A message contains no line end: JSON escapes those in strings, and none is written between tokens.
     frame.put_slice(b"data: ");
-    frame.put_slice(&told.line);
+    frame.put_slice(&event.line);
     frame.put_slice(b"\n\n");
     frame.freeze()
 }

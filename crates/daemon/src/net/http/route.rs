@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use http::header::{self, HeaderMap, HeaderValue};
+use http::uri::Authority;
 use http::{Method, Request, Response, StatusCode};
 use hyper::body::Incoming;
 
@@ -48,27 +49,28 @@ impl Route {
 
 /// Responds to one HTTP request.
 pub(super) async fn respond(exchange: &HttpExchange, request: Request<Incoming>) -> Response<ResponseBody> {
-    let front_end = &exchange.front_end;
+    let HttpExchange { front_end, connection } = exchange;
     let route = Route::of(front_end, request.uri().path());
-    if let Some(route @ Route::Health) = route {
-        return health(exchange, route, &request);
-    }
     // Before the path is checked: an unauthenticated client must not see which paths exist.
-    let caller = match authenticate(exchange, &request) {
+    let caller = match authenticate(exchange, route, &request) {
         Ok(caller) => caller,
         Err(rejection) => return response::and_close(response::rejected(&rejection)),
     };
-    exchange.connection.slot.authenticate();
+    if caller.is_some() {
+        connection.slot.authenticate();
+    }
     let Some(route) = route else { return response::bad(StatusCode::NOT_FOUND, "no such path") };
     if let Some(response) = wrong_method(route, request.method()) {
         return response;
     }
-    match route {
-        Route::Rpc => rpc::post(exchange, &caller, request).await,
-        Route::Events => events::listen(exchange, caller, &request).await,
-        Route::WebSocket => upgrade::upgrade(exchange, caller, request),
-        Route::Metrics => response::whole(StatusCode::OK, metrics::CONTENT_TYPE, front_end.metrics.render()),
-        Route::Health => health(exchange, route, &request),
+    match (route, caller) {
+        (Route::Rpc, Some(caller)) => rpc::post(exchange, &caller, request).await,
+        (Route::Events, Some(caller)) => events::listen(exchange, caller, &request).await,
+        (Route::WebSocket, Some(caller)) => upgrade::upgrade(exchange, caller, request),
+        (Route::Metrics, Some(_)) => {
+            response::whole(StatusCode::OK, metrics::CONTENT_TYPE, front_end.metrics.render())
+        }
+        (Route::Health, _) | (_, None) => health(front_end),
     }
 }
 
@@ -84,13 +86,22 @@ fn wrong_method(route: Route, method: &Method) -> Option<Response<ResponseBody>>
     })
 }
 
-fn authenticate(exchange: &HttpExchange, request: &Request<Incoming>) -> Result<Caller, AuthRejection> {
-    let authority = request.uri().authority().map(http::uri::Authority::as_str);
-    let peer = &exchange.connection.peer;
-    let authenticator = &exchange.front_end.authenticator;
-    authenticator
-        .authenticate(request.headers(), authority, peer.address, peer.certificate.as_deref())
-        .inspect_err(|rejection| record(exchange, (request.headers(), authority), rejection))
+/// The caller of a request; `None` for the health check, which needs no authentication. Pages of other sites are always
+/// rejected.
+fn authenticate(
+    exchange: &HttpExchange,
+    route: Option<Route>,
+    request: &Request<Incoming>,
+) -> Result<Option<Caller>, AuthRejection> {
+    let (headers, authority) = (request.headers(), request.uri().authority().map(Authority::as_str));
+    let (peer, authenticator) = (&exchange.connection.peer, &exchange.front_end.authenticator);
+    let caller = match route {
+        Some(Route::Health) => authenticator.check_origin(headers, authority, peer.address).map(|_| None),
+        _ => authenticator
+            .authenticate(headers, authority, peer.address, peer.certificate.as_deref())
+            .map(Some),
+    };
+    caller.inspect_err(|rejection| record(exchange, (headers, authority), rejection))
 }
 
 /// Records a rejection with the client's address, as far as that is trustworthy.
@@ -114,18 +125,8 @@ pub(super) fn record(
     });
 }
 
-/// Reports whether the daemon accepts requests. Needs no authentication, but pages of other sites are rejected.
-fn health(exchange: &HttpExchange, route: Route, request: &Request<Incoming>) -> Response<ResponseBody> {
-    let HttpExchange { front_end, connection } = exchange;
-    let authority = request.uri().authority().map(http::uri::Authority::as_str);
-    let checked = front_end.authenticator.check_origin(request.headers(), authority, connection.peer.address);
-    if let Err(rejection) = checked {
-        record(exchange, (request.headers(), authority), &rejection);
-        return response::and_close(response::rejected(&rejection));
-    }
-    if let Some(response) = wrong_method(route, request.method()) {
-        return response;
-    }
+/// Reports whether the daemon accepts requests.
+fn health(front_end: &HttpFrontEnd) -> Response<ResponseBody> {
     let version = env!("CARGO_PKG_VERSION");
     match front_end.stop.is_cancelled() {
         false => response::json(StatusCode::OK, format!(r#"{{"status":"ok","version":"{version}"}}"#)),

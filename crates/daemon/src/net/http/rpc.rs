@@ -1,9 +1,9 @@
 //! `POST /rpc`: one message or a batch, and its response.
 
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use http::uri::Authority;
 use http::{Request, Response, StatusCode};
-use http_body_util::BodyExt as _;
+use http_body_util::{BodyExt as _, LengthLimitError, Limited};
 use hyper::body::{Body as _, Incoming};
 use link::listen::ConnectionPhase;
 use serde_json::json;
@@ -58,31 +58,19 @@ pub(super) async fn post(
 }
 
 /// The whole body, if it is within the limit.
-async fn collect(mut body: Incoming) -> Result<Bytes, Box<Response<ResponseBody>>> {
-    if body.size_hint().lower() > MAX_LINE_BYTES as u64 {
-        return Err(Box::new(too_large(Some(body.size_hint().lower()))));
+async fn collect(body: Incoming) -> Result<Bytes, Box<Response<ResponseBody>>> {
+    let announced = body.size_hint().lower();
+    if announced > MAX_LINE_BYTES as u64 {
+        return Err(Box::new(too_large(Some(announced))));
     }
-    let (mut first, mut rest) = (Bytes::new(), BytesMut::new());
-    while let Some(frame) = body.frame().await {
-        let broken = |error: hyper::Error| {
+    match Limited::new(body, MAX_LINE_BYTES).collect().await {
+        Ok(body) => Ok(body.to_bytes()),
+        Err(error) if error.is::<LengthLimitError>() => Err(Box::new(too_large(None))),
+        Err(error) => {
             let message = format!("reading the body failed: {error}");
-            Box::new(response::and_close(response::bad(StatusCode::BAD_REQUEST, message)))
-        };
-        let Ok(piece) = frame.map_err(broken)?.into_data() else { continue };
-        if first.len() + rest.len() + piece.len() > MAX_LINE_BYTES {
-            return Err(Box::new(too_large(None)));
-        }
-        match first.is_empty() && rest.is_empty() {
-            true => first = piece,
-            false => {
-                if rest.is_empty() {
-                    rest = BytesMut::from(std::mem::take(&mut first));
-                }
-                rest.extend_from_slice(&piece);
-            }
+            Err(Box::new(response::and_close(response::bad(StatusCode::BAD_REQUEST, message))))
         }
     }
-    Ok(if rest.is_empty() { first } else { rest.freeze() })
 }
 
 /// The error for a message over the limit, with its length if that is known.

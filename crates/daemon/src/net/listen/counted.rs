@@ -5,10 +5,7 @@ use std::task::Poll;
 
 use link::listen::{ObservedStream, StreamObserver};
 
-use crate::observe::metrics::{ConnectionGauge, Direction, Metrics, RefusalReason, Transport};
-
-/// A stream, or one direction of it, whose bytes are counted.
-pub type CountedStream<S> = ObservedStream<S, ByteCounter>;
+use crate::observe::metrics::{Direction, GaugeGuard, Metrics, RefusalReason, Transport};
 
 /// Counts the bytes of one connection.
 #[derive(Debug)]
@@ -16,11 +13,11 @@ pub struct ByteCounter {
     metrics: Metrics,
     transport: Transport,
     /// Counts the connection itself while this exists.
-    _connection: Option<ConnectionGauge>,
+    _connection: Option<GaugeGuard<Transport>>,
 }
 
-/// Counts the bytes that pass through `stream` from now on.
-pub fn counted<S>(stream: S, metrics: &Metrics, transport: Transport) -> CountedStream<S> {
+/// Counts the bytes that pass from now on through a stream, or through one direction of it.
+pub fn counted<S>(stream: S, metrics: &Metrics, transport: Transport) -> ObservedStream<S, ByteCounter> {
     ObservedStream::new(stream, ByteCounter { metrics: metrics.clone(), transport, _connection: None })
 }
 

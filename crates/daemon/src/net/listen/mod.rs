@@ -5,5 +5,5 @@ mod counted;
 mod unix;
 
 pub use activation::{PassedListener, passed};
-pub use counted::{ByteCounter, CountedStream, counted};
+pub use counted::{ByteCounter, counted};
 pub use unix::{UnixSocket, UnixSocketError, peer_caller};

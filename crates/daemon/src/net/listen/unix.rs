@@ -21,17 +21,11 @@ const PROBE_INTERVAL: Duration = Duration::from_millis(10);
 #[derive(Debug, thiserror::Error)]
 pub enum UnixSocketError {
     /// Another process listens there.
-    #[error("{} is in use by another process", path.display())]
-    InUse {
-        /// The path of the socket.
-        path: PathBuf,
-    },
+    #[error("{} is in use by another process", .0.display())]
+    InUse(PathBuf),
     /// The path is a file of another kind.
-    #[error("{} exists and is not a socket", path.display())]
-    NotASocket {
-        /// The path of the file.
-        path: PathBuf,
-    },
+    #[error("{} exists and is not a socket", .0.display())]
+    NotASocket(PathBuf),
     /// The operating system rejects it.
     #[error("cannot listen on {}", path.display())]
     Refused {
@@ -47,7 +41,8 @@ pub enum UnixSocketError {
 pub struct UnixSocket {
     /// The listener.
     pub listener: UnixListener,
-    path: PathBuf,
+    /// The path of the socket.
+    pub path: PathBuf,
     /// Device and inode of the file.
     identity: (u64, u64),
 }
@@ -64,11 +59,6 @@ impl UnixSocket {
         let listener = bound.map_err(refused)?;
         let identity = identity(path).map_err(refused)?;
         Ok(UnixSocket { listener, path: path.to_owned(), identity })
-    }
-
-    /// The path of the socket.
-    pub fn path(&self) -> &Path {
-        &self.path
     }
 }
 
@@ -99,7 +89,7 @@ fn remove_stale(path: &Path) -> Result<(), UnixSocketError> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
         Err(error) => return Err(refused(error)),
         Ok(found) if !found.file_type().is_socket() => {
-            return Err(UnixSocketError::NotASocket { path: path.to_owned() });
+            return Err(UnixSocketError::NotASocket(path.to_owned()));
         }
         Ok(_) => {}
     }
@@ -109,7 +99,7 @@ fn remove_stale(path: &Path) -> Result<(), UnixSocketError> {
         }
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
         // Also if its queue is full or another user owns it.
-        _ => Err(UnixSocketError::InUse { path: path.to_owned() }),
+        _ => Err(UnixSocketError::InUse(path.to_owned())),
     }
 }
 
@@ -157,7 +147,7 @@ mod tests {
         rustix::net::listen(&owner, 0).unwrap();
         // The listener never accepts, so its queue is full after a few connections.
         assert!((0..100).any(|_| is_full(&path)), "the queue never fills");
-        assert!(matches!(UnixSocket::bind(&path), Err(UnixSocketError::InUse { .. })));
+        assert!(matches!(UnixSocket::bind(&path), Err(UnixSocketError::InUse(_))));
     }
 
     /// Connects once; true if the queue was full. The connection stays in the queue.

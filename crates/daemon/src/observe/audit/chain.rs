@@ -15,10 +15,14 @@ const END: &[u8] = b"\"}";
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Hash([u8; HEX]);
 
-impl Hash {
+impl Default for Hash {
     /// The `prev` of the first line of a file.
-    pub(super) const START: Self = Self([b'0'; HEX]);
+    fn default() -> Self {
+        Self([b'0'; HEX])
+    }
+}
 
+impl Hash {
     /// The hash of the concatenated parts.
     pub(super) fn of(parts: &[&[u8]]) -> Self {
         let mut hasher = Sha256::new();
@@ -83,10 +87,10 @@ mod tests {
     #[test]
     fn a_line_carries_its_hash_and_the_one_before() {
         let mut batch = Vec::new();
-        let first = append(&mut batch, br#"{"a":1"#, &Hash::START);
+        let first = append(&mut batch, br#"{"a":1"#, &Hash::default());
         let second = append(&mut batch, br#"{"b":2"#, &first);
         let lines: Vec<&[u8]> = batch.split(|byte| *byte == b'\n').collect();
-        assert_eq!(links(lines[0]), Some(ChainLinks { prev: Hash::START, hash: first }));
+        assert_eq!(links(lines[0]), Some(ChainLinks { prev: Hash::default(), hash: first }));
         assert_eq!(links(lines[1]), Some(ChainLinks { prev: first, hash: second }));
         let parsed: serde_json::Value = serde_json::from_slice(lines[1]).unwrap();
         assert_eq!(parsed["prev"], first.as_str());
@@ -96,7 +100,7 @@ mod tests {
     #[test]
     fn no_byte_of_a_line_can_be_changed() {
         let mut batch = Vec::new();
-        append(&mut batch, br#"{"a":1"#, &Hash::START);
+        append(&mut batch, br#"{"a":1"#, &Hash::default());
         let line = &batch[..batch.len() - 1];
         for at in 0..line.len() {
             let mut changed = line.to_vec();

@@ -7,6 +7,7 @@ use engine::audit::{AuditOutcome, AuditRecord, Detail, PolicyOutcome};
 use engine::process::ExitStatus;
 use serde_json::{Map, Value, json};
 
+use super::chain::Hash;
 use super::redact;
 
 /// The maximal length of a string in bytes; the rest is cut and counted.
@@ -46,17 +47,17 @@ pub(super) fn body(record: &AuditRecord, out: &mut Vec<u8>) {
         None => {}
     }
     fields.push(("duration_us", u64::try_from(record.duration.as_micros()).unwrap_or(u64::MAX).into()));
-    if let Some(judged) = &record.decision {
-        decision(judged, &mut fields);
+    if let Some(outcome) = &record.decision {
+        decision(outcome, &mut fields);
     }
     object(&fields, out);
 }
 
 /// The policy's decision, and the result of an approval.
-fn decision(judged: &PolicyOutcome, fields: &mut Vec<(&str, Value)>) {
-    fields.push(("rule", text(&judged.rule).into()));
-    fields.push(("decision", judged.verdict.name().into()));
-    let Some(approval) = &judged.approval else { return };
+fn decision(outcome: &PolicyOutcome, fields: &mut Vec<(&str, Value)>) {
+    fields.push(("rule", text(&outcome.rule).into()));
+    fields.push(("decision", outcome.verdict.name().into()));
+    let Some(approval) = &outcome.approval else { return };
     if let Some(id) = &approval.id {
         fields.push(("approval_id", text(id).into()));
     }
@@ -70,9 +71,10 @@ fn decision(judged: &PolicyOutcome, fields: &mut Vec<(&str, Value)>) {
 }
 
 /// Writes a line that accounts for bytes in the file that are not records.
-pub(super) fn recovered(bytes: u64, sha256: &str, out: &mut Vec<u8>) {
+pub(super) fn recovered(bytes: &[u8], out: &mut Vec<u8>) {
     let now = Value::from(timestamp(SystemTime::now()));
-    object(&[("timestamp", now), ("recovered", json!({ "bytes": bytes, "sha256": sha256 }))], out);
+    let account = json!({ "bytes": bytes.len(), "sha256": Hash::of(&[bytes]).as_str() });
+    object(&[("timestamp", now), ("recovered", account)], out);
 }
 
 /// Writes a line with the number of records that could not be written.

@@ -17,14 +17,12 @@ mod verify;
 mod writer;
 
 pub use records::{AuditEntry, printable, read_records};
-pub(crate) use redact::HIDDEN;
-pub use redact::{details, is_secret_name, redact_argv, redact_text};
+pub(crate) use redact::{HIDDEN, redact_argv, redact_text};
 pub use show::{DECISIONS, ShowArgs};
 pub use verify::{ChainSummary, VerifyError, verify, verify_command};
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::sync_channel;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -91,20 +89,13 @@ impl AuditFile {
             return Ok(None);
         }
         let path = config.path.as_ref().ok_or(AuditError::NoPath)?;
-        Self::open_idle(path, config.configured).map(Some)
+        Self::open(path, config.configured).map(Some)
     }
 
-    /// Opens or creates a file with mode 0600 and starts its writer. With `required`, failed writes are retried;
-    /// otherwise their records are dropped and counted.
+    /// Opens or creates a file with mode 0600. With `required`, failed writes are retried; otherwise their records are
+    /// dropped and counted. A daemon that ends within [`BATCH`] needs no writer thread: dropping the file writes its
+    /// records.
     pub fn open(path: &Path, required: bool) -> Result<Self, AuditError> {
-        let file = Self::open_idle(path, required)?;
-        file.start();
-        Ok(file)
-    }
-
-    /// Like [`AuditFile::open`], without the writer thread. A daemon that ends within [`BATCH`] needs none: dropping the
-    /// file writes its records.
-    fn open_idle(path: &Path, required: bool) -> Result<Self, AuditError> {
         let unwritable = |source| AuditError::Unwritable { path: path.to_owned(), source };
         let writer = Writer::open(path, required).map_err(unwritable)?;
         Ok(Self {
@@ -136,37 +127,12 @@ impl AuditFile {
         }
     }
 
-    /// The path of the file.
-    pub fn path(&self) -> &Path {
-        &self.path
-    }
-
-    /// Waits until all records so far are written. With a required file on a full disk this waits until the disk has
-    /// space.
-    pub fn flush(&self) {
-        self.start();
-        let (done, flushed) = sync_channel(1);
-        self.queue.notify_when_written(done);
-        // The writer runs as long as the queue is open, so it always replies.
-        flushed.recv().unwrap_or_default();
-    }
-
-    /// Writes the remaining records and waits for the writer.
-    pub fn close(self) {
-        drop(self);
-    }
-
     /// Reports the length of the queue and lost records in the metrics.
     pub fn report_to(&mut self, metrics: &Metrics) {
         self.queue.report_to(metrics);
         let queue = Arc::downgrade(&self.queue);
         let depth = move || queue.upgrade().map_or(0, |queue| queue.depth().0);
         self.watched = Some(metrics.queue("audit", depth));
-    }
-
-    /// The number of queued records, and the number lost since the last write.
-    pub fn queued(&self) -> (usize, u64) {
-        self.queue.depth()
     }
 }
 
@@ -204,7 +170,6 @@ fn run(mut writer: Writer, queue: &RecordQueue, closing: &AtomicBool) {
         batch.records.iter().for_each(|record| writer.add(record));
         writer.add_lost(batch.lost);
         writer.write_batch(closing);
-        batch.notify.into_iter().for_each(|done| done.send(()).unwrap_or_default());
     }
     writer.write_last();
 }

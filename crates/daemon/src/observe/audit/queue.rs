@@ -1,6 +1,5 @@
 //! The queue of audit records: limited in bytes, with a count of the records that did not fit.
 
-use std::sync::mpsc::SyncSender;
 use std::sync::{Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
@@ -39,13 +38,11 @@ struct QueueState {
 pub(super) struct RecordBatch {
     pub(super) records: Vec<AuditRecord>,
     pub(super) lost: u64,
-    /// Notified when the batch is written.
-    pub(super) notify: Vec<SyncSender<()>>,
 }
 
 impl RecordBatch {
     fn is_empty(&self) -> bool {
-        self.records.is_empty() && self.lost == 0 && self.notify.is_empty()
+        self.records.is_empty() && self.lost == 0
     }
 }
 
@@ -71,12 +68,6 @@ impl RecordQueue {
             self.wake.notify_one();
         }
         is_large
-    }
-
-    /// Sends on `done` when all records so far are written.
-    pub(super) fn notify_when_written(&self, done: SyncSender<()>) {
-        self.state().batch.notify.push(done);
-        self.wake.notify_one();
     }
 
     /// Counts lost records in the metrics.
@@ -105,9 +96,7 @@ impl RecordQueue {
             state = self.wake.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
         state.is_idle = false;
-        let is_collecting = |state: &mut QueueState| {
-            state.batch.notify.is_empty() && !state.is_closed && state.bytes <= EARLY_WRITE_BYTES
-        };
+        let is_collecting = |state: &mut QueueState| !state.is_closed && state.bytes <= EARLY_WRITE_BYTES;
         let waited = self.wake.wait_timeout_while(state, delay, is_collecting);
         let (mut state, _) = waited.unwrap_or_else(PoisonError::into_inner);
         state.bytes = 0;

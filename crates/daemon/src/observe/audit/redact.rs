@@ -5,16 +5,8 @@
 
 use std::borrow::Cow;
 
-use engine::audit::Detail;
-use serde_json::Value;
-
 /// The replacement of a secret.
 pub(crate) const HIDDEN: &str = "[hidden]";
-
-/// Parameters whose value is contents: only their size is recorded.
-#[rustfmt::skip]
-const CONTENTS: &[&str] =
-    &["content", "contents", "stdin", "data", "input", "patch_text", "patch", "old_string", "new_string"];
 
 /// Parts of names whose values are secrets.
 #[rustfmt::skip]
@@ -35,38 +27,8 @@ const SECRET_PREFIXES: &[&str] = &[
 /// The minimal length of a secret that is recognised by its prefix.
 const MIN_PREFIXED_BYTES: usize = 16;
 
-/// The parameters of a request as details of a record: contents by size, variables by name. For front ends whose
-/// requests are JSON.
-pub fn details(params: &Value) -> Vec<(Cow<'static, str>, Detail)> {
-    let Some(params) = params.as_object() else { return Vec::new() };
-    let convert = |(name, value): (&String, &Value)| (Cow::Owned(name.clone()), detail(name, value));
-    params.iter().map(convert).collect()
-}
-
-fn detail(name: &str, value: &Value) -> Detail {
-    if CONTENTS.contains(&name) || is_secret_name(name) {
-        let bytes = value.as_str().map_or_else(|| value.to_string().len(), str::len);
-        return Detail::Hidden { bytes: bytes as u64 };
-    }
-    match value {
-        Value::String(text) if name == "command" => Detail::Shell(text.clone()),
-        Value::String(text) => Detail::Text(text.clone()),
-        Value::Bool(flag) => Detail::Flag(*flag),
-        Value::Number(number) => {
-            number.as_i64().map_or_else(|| Detail::Text(number.to_string()), Detail::Number)
-        }
-        Value::Array(items) => {
-            let texts =
-                items.iter().map(|item| item.as_str().map_or_else(|| item.to_string(), str::to_owned));
-            if name == "argv" { Detail::Argv(texts.collect()) } else { Detail::List(texts.collect()) }
-        }
-        Value::Object(entries) => Detail::List(entries.keys().cloned().collect()),
-        Value::Null => Detail::Text("null".to_owned()),
-    }
-}
-
 /// Whether a variable, flag or parameter of this name contains a secret.
-pub fn is_secret_name(name: &str) -> bool {
+pub(super) fn is_secret_name(name: &str) -> bool {
     let name = name.trim_start_matches('-').to_ascii_lowercase();
     let words = |part: &str| name.contains(part);
     // `token_file` and `--max-tokens` are not secrets.
@@ -76,7 +38,7 @@ pub fn is_secret_name(name: &str) -> bool {
 }
 
 /// The arguments of a command, with secrets replaced.
-pub fn redact_argv(argv: &[String]) -> Vec<String> {
+pub(crate) fn redact_argv(argv: &[String]) -> Vec<String> {
     let mut before = "";
     let mut result = Vec::with_capacity(argv.len());
     for word in argv {
@@ -99,7 +61,7 @@ pub fn redact_argv(argv: &[String]) -> Vec<String> {
 }
 
 /// A text, such as a shell line, with secrets replaced.
-pub fn redact_text(text: &str) -> Cow<'_, str> {
+pub(crate) fn redact_text(text: &str) -> Cow<'_, str> {
     let mut result = String::new();
     let mut copied = 0;
     let mut before = "";

@@ -21,7 +21,7 @@ fn written() -> (tempfile::TempDir, PathBuf) {
     });
     audit.record(AuditRecord { decision: Some(judged()), caller: Arc::from("uid:7"), ..record(3) });
     audit.record(AuditRecord { operation: "fs.read".into(), outcome: failed(), ..record(4) });
-    audit.close();
+    drop(audit);
     (directory, path)
 }
 

@@ -46,7 +46,7 @@ pub fn verify(path: &Path) -> Result<ChainSummary, VerifyError> {
         None => Ok(ChainSummary {
             records: scan.records,
             recovered: scan.recovered,
-            torn_bytes: scan.unaccounted_bytes,
+            torn_bytes: scan.unaccounted.len() as u64,
             last_hash: scan.last.as_str().to_owned(),
         }),
     }
@@ -77,14 +77,18 @@ pub fn verify_command(path: &Path, out: &mut dyn Write) -> io::Result<u8> {
     }
 }
 
-/// The result of reading a file. Reading continues after an invalid line, so that a writer can append to the file.
+/// What was read of a file. Reading continues after an invalid line, so that a writer can append to the file.
+#[derive(Default)]
 pub(super) struct Scan {
     /// The hash of the last record.
     pub(super) last: Hash,
-    /// The number of bytes after it that are not a record.
-    pub(super) unaccounted_bytes: u64,
-    /// Their hash.
-    pub(super) unaccounted_hash: Hash,
+    /// The bytes after it that are not a record.
+    pub(super) unaccounted: Vec<u8>,
+    /// The line at which they start.
+    first_unaccounted: Option<u64>,
+    /// Whether they are one line without a line end, as a crash leaves it.
+    torn: bool,
+    lines: u64,
     records: u64,
     recovered: u64,
     broken: Option<(u64, &'static str)>,
@@ -93,48 +97,22 @@ pub(super) struct Scan {
 /// Reads a file from the start.
 pub(super) fn scan(path: &Path) -> io::Result<Scan> {
     let mut reader = BufReader::with_capacity(256 * 1024, File::open(path)?);
-    let mut scanner = Scanner::default();
+    let mut scan = Scan::default();
     let mut line = Vec::new();
     while reader.read_until(b'\n', &mut line)? > 0 {
         let complete = line.ends_with(b"\n");
-        scanner.line(line.strip_suffix(b"\n").unwrap_or(&line), complete);
+        scan.line(line.strip_suffix(b"\n").unwrap_or(&line), complete);
         line.clear();
     }
-    Ok(scanner.finish())
-}
-
-/// The state while reading a file.
-struct Scanner {
-    number: u64,
-    last: Hash,
-    records: u64,
-    recovered: u64,
-    broken: Option<(u64, &'static str)>,
-    /// The bytes since the last record, and the line at which they start.
-    unaccounted: Vec<u8>,
-    first_unaccounted: Option<u64>,
-    /// Whether these bytes are one line without a line end, as a crash leaves it.
-    torn: bool,
-}
-
-impl Default for Scanner {
-    fn default() -> Self {
-        Self {
-            number: 0,
-            last: Hash::START,
-            records: 0,
-            recovered: 0,
-            broken: None,
-            unaccounted: Vec::new(),
-            first_unaccounted: None,
-            torn: false,
-        }
+    if let (Some(first), false) = (scan.first_unaccounted, scan.torn) {
+        scan.set_broken(first, "not a record that rexd wrote");
     }
+    Ok(scan)
 }
 
-impl Scanner {
+impl Scan {
     fn line(&mut self, line: &[u8], complete: bool) {
-        self.number += 1;
+        self.lines += 1;
         match chain::links(line) {
             Some(links) => self.record(line, links),
             None => {
@@ -142,7 +120,7 @@ impl Scanner {
                 if self.first_unaccounted.is_some() {
                     self.unaccounted.push(b'\n');
                 }
-                self.first_unaccounted.get_or_insert(self.number);
+                self.first_unaccounted.get_or_insert(self.lines);
                 self.unaccounted.extend_from_slice(line);
             }
         }
@@ -151,7 +129,7 @@ impl Scanner {
     fn record(&mut self, line: &[u8], links: chain::ChainLinks) {
         match self.first_unaccounted.take() {
             None if links.prev == self.last => {}
-            None => self.set_broken(self.number, "not the successor of the line before"),
+            None => self.set_broken(self.lines, "not the successor of the line before"),
             Some(_) if links.prev == self.last && accounts_for(line, &self.unaccounted) => {
                 self.recovered += 1
             }
@@ -164,20 +142,6 @@ impl Scanner {
 
     fn set_broken(&mut self, line: u64, reason: &'static str) {
         self.broken.get_or_insert((line, reason));
-    }
-
-    fn finish(mut self) -> Scan {
-        if let (Some(first), false) = (self.first_unaccounted, self.torn) {
-            self.set_broken(first, "not a record that rexd wrote");
-        }
-        Scan {
-            last: self.last,
-            unaccounted_bytes: self.unaccounted.len() as u64,
-            unaccounted_hash: Hash::of(&[&self.unaccounted]),
-            records: self.records,
-            recovered: self.recovered,
-            broken: self.broken,
-        }
     }
 }
 

@@ -143,7 +143,7 @@ impl Writer {
     /// line of a crash, a line that accounts for them is added first.
     fn find_last(&mut self, length: u64, batch: &mut Vec<u8>) -> io::Result<Hash> {
         if length == 0 {
-            return Ok(Hash::START);
+            return Ok(Hash::default());
         }
         let mut tail = self.tail(length.min(TAIL), length)?;
         if length > TAIL && !tail.strip_suffix(b"\n").unwrap_or(&tail).contains(&b'\n') {
@@ -160,7 +160,7 @@ impl Writer {
         }
         let scan = scan(&self.path)?;
         let mut body = Vec::new();
-        line::recovered(scan.unaccounted_bytes, scan.unaccounted_hash.as_str(), &mut body);
+        line::recovered(&scan.unaccounted, &mut body);
         Ok(chain::append(batch, &body, &scan.last))
     }
 }

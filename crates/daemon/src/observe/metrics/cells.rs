@@ -1,32 +1,16 @@
 //! The atomic counters and histograms behind the metrics.
 
 use std::marker::PhantomData;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use super::labels::Label;
 
-/// The upper bounds of the buckets in microseconds: 100 µs to 100 s, in steps of 1, 2.5 and 5.
-pub(super) const BOUNDS_MICROS: [u64; 19] = [
-    100,
-    250,
-    500,
-    1_000,
-    2_500,
-    5_000,
-    10_000,
-    25_000,
-    50_000,
-    100_000,
-    250_000,
-    500_000,
-    1_000_000,
-    2_500_000,
-    5_000_000,
-    10_000_000,
-    25_000_000,
-    50_000_000,
-    100_000_000,
+/// The upper bounds of the buckets in seconds.
+pub(super) const BOUNDS: [f64; 19] = [
+    0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0,
+    25.0, 50.0, 100.0,
 ];
 
 /// A counter that can be read at any time.
@@ -62,16 +46,14 @@ impl<L: Label> Default for Cells<L> {
 }
 
 impl<L: Label> Cells<L> {
-    pub(super) fn add(&self, label: L, more: u64) {
-        if let Some(cell) = self.cells.get(label.index()) {
-            cell.add(more);
-        }
+    pub(super) fn of(&self, label: L) -> &Cell {
+        &self.cells[label.index()]
     }
 
-    pub(super) fn lower(&self, label: L) {
-        if let Some(cell) = self.cells.get(label.index()) {
-            cell.lower();
-        }
+    /// Counts one more until the guard is dropped.
+    pub(super) fn raise(self: &Arc<Self>, label: L) -> GaugeGuard<L> {
+        self.of(label).add(1);
+        GaugeGuard { cells: self.clone(), label }
     }
 
     /// Every value of the label with its count.
@@ -80,22 +62,32 @@ impl<L: Label> Cells<L> {
     }
 }
 
+/// One unit of a gauge, which is lowered when this is dropped.
+#[derive(Debug)]
+#[must_use = "the gauge is lowered when this is dropped"]
+pub struct GaugeGuard<L: Label> {
+    cells: Arc<Cells<L>>,
+    label: L,
+}
+
+impl<L: Label> Drop for GaugeGuard<L> {
+    fn drop(&mut self) {
+        self.cells.of(self.label).lower();
+    }
+}
+
 /// A histogram of durations.
 #[derive(Debug, Default)]
 pub(super) struct Histogram {
     /// One for each bound, and one for values above the last.
-    buckets: [Cell; BOUNDS_MICROS.len() + 1],
+    buckets: [Cell; BOUNDS.len() + 1],
     sum_nanos: Cell,
 }
 
 impl Histogram {
     pub(super) fn observe(&self, took: Duration) {
-        // Rounded up, so that no bucket counts a value above its bound.
-        let micros = took.as_nanos().div_ceil(1_000);
-        let index = BOUNDS_MICROS.partition_point(|bound| u128::from(*bound) < micros);
-        if let Some(bucket) = self.buckets.get(index) {
-            bucket.add(1);
-        }
+        let seconds = took.as_secs_f64();
+        self.buckets[BOUNDS.partition_point(|bound| *bound < seconds)].add(1);
         self.sum_nanos.add(u64::try_from(took.as_nanos()).unwrap_or(u64::MAX));
     }
 

@@ -3,8 +3,8 @@
 use engine::process::{ExitCause, Stream};
 
 /// A closed set of label values.
-pub(super) trait Label: Copy + 'static {
-    /// Every value, in the order of [`Label::index`].
+pub trait Label: Copy + PartialEq + std::fmt::Debug + 'static {
+    /// Every value.
     const ALL: &'static [Self];
     /// The name of the label.
     const KEY: &'static str;
@@ -13,7 +13,9 @@ pub(super) trait Label: Copy + 'static {
     fn word(self) -> &'static str;
 
     /// Its index in [`Label::ALL`].
-    fn index(self) -> usize;
+    fn index(self) -> usize {
+        Self::ALL.iter().position(|value| *value == self).unwrap_or_default()
+    }
 }
 
 macro_rules! label {
@@ -24,25 +26,17 @@ macro_rules! label {
             $($(#[$what])* $value,)*
         }
 
-        impl $name {
-            /// The value in the rendered page.
-            pub fn word(self) -> &'static str {
-                match self {
-                    $($name::$value => $word,)*
-                }
-            }
-        }
-
+        label!(impl $name, $key: $($value = $word,)*);
+    };
+    (impl $name:ident, $key:literal: $($value:ident = $word:literal,)*) => {
         impl Label for $name {
             const ALL: &'static [Self] = &[$($name::$value),*];
             const KEY: &'static str = $key;
 
             fn word(self) -> &'static str {
-                $name::word(self)
-            }
-
-            fn index(self) -> usize {
-                self as usize
+                match self {
+                    $($name::$value => $word,)*
+                }
             }
         }
     };
@@ -100,28 +94,18 @@ label! {
 }
 
 label! {
-    /// The cause of a process's end.
-    EndCause, "cause":
-    /// It exited, or another program killed it.
+    impl ExitCause, "cause":
     Itself = "itself",
-    /// A client killed it.
     Killed = "killed",
-    /// Its timeout expired.
     TimedOut = "timed_out",
-    /// It exceeded its output limit.
     OutputLimit = "output_limit",
-    /// It exceeded its memory limit.
     MemoryLimit = "memory_limit",
 }
 
 label! {
-    /// The stream of some output.
-    OutputStream, "stream":
-    /// Standard output.
+    impl Stream, "stream":
     Stdout = "stdout",
-    /// Standard error.
     Stderr = "stderr",
-    /// A terminal.
     Terminal = "terminal",
 }
 
@@ -152,28 +136,6 @@ label! {
     Malformed = "malformed",
     /// A policy rule forbids it.
     Policy = "policy",
-}
-
-impl From<ExitCause> for EndCause {
-    fn from(cause: ExitCause) -> EndCause {
-        match cause {
-            ExitCause::Itself => EndCause::Itself,
-            ExitCause::Killed => EndCause::Killed,
-            ExitCause::TimedOut => EndCause::TimedOut,
-            ExitCause::OutputLimit => EndCause::OutputLimit,
-            ExitCause::MemoryLimit => EndCause::MemoryLimit,
-        }
-    }
-}
-
-impl From<Stream> for OutputStream {
-    fn from(stream: Stream) -> OutputStream {
-        match stream {
-            Stream::Stdout => OutputStream::Stdout,
-            Stream::Stderr => OutputStream::Stderr,
-            Stream::Terminal => OutputStream::Terminal,
-        }
-    }
 }
 
 /// The `method` label of a request that names no method of its face.

@@ -18,7 +18,7 @@ impl Queues {
     pub(super) fn watch(self: &Arc<Self>, name: &'static str, depth: Depth) -> QueueGauge {
         let number = self.next.fetch_add(1, Ordering::Relaxed);
         self.lock().insert(number, (name, depth));
-        QueueGauge { registration: Some((self.clone(), number)) }
+        QueueGauge { queues: self.clone(), number }
     }
 
     /// The sum of the depths for each name.
@@ -46,22 +46,14 @@ impl fmt::Debug for Queues {
 #[derive(Debug)]
 #[must_use = "the queue is no longer reported when this is dropped"]
 pub struct QueueGauge {
-    registration: Option<(Arc<Queues>, u64)>,
-}
-
-impl QueueGauge {
-    /// A gauge that reports nothing, for metrics that are off.
-    pub(super) fn none() -> QueueGauge {
-        QueueGauge { registration: None }
-    }
+    queues: Arc<Queues>,
+    number: u64,
 }
 
 impl Drop for QueueGauge {
     fn drop(&mut self) {
-        if let Some((queues, number)) = self.registration.take() {
-            // Dropping the closure can run any code, so it happens after the lock is released.
-            let removed = queues.lock().remove(&number);
-            drop(removed);
-        }
+        // Dropping the closure can run any code, so it happens after the lock is released.
+        let removed = self.queues.lock().remove(&self.number);
+        drop(removed);
     }
 }

@@ -1,6 +1,5 @@
 //! The rendered page after various events.
 
-use engine::process::Stream;
 use testkit::prometheus::{Exposition, parse};
 
 use super::*;
@@ -125,22 +124,22 @@ fn a_gauge_is_lowered_when_it_is_dropped() {
     let mut session = metrics.session_opened();
     session.set_waiting();
     let started = metrics.process_started(ProcessOwner::Attached);
-    let found = metrics.process_found(ProcessOwner::Detached);
+    let detached = metrics.process_started(ProcessOwner::Detached);
     let gauges = page(&metrics);
     assert_eq!(gauges.value("rexd_connections", &[("transport", "ws")]), Some(1.0));
     assert_eq!(gauges.value("rexd_sessions", &[("state", "attached")]), Some(0.0));
     assert_eq!(gauges.value("rexd_sessions", &[("state", "waiting")]), Some(1.0));
     assert_eq!(gauges.sum("rexd_processes_running", &[]), 2.0);
     session.set_resumed();
-    started.ended(engine::process::ExitCause::TimedOut);
-    drop((connection, found));
+    started.ended(ExitCause::TimedOut);
+    drop((connection, detached));
     let page = page(&metrics);
     assert_eq!(page.value("rexd_sessions", &[("state", "attached")]), Some(1.0));
     assert_eq!(page.value("rexd_sessions_resumed_total", &[]), Some(1.0));
     assert_eq!(page.sum("rexd_connections", &[]), 0.0);
     assert_eq!(page.value("rexd_connections_total", &[("transport", "ws")]), Some(1.0));
     assert_eq!(page.sum("rexd_processes_running", &[]), 0.0);
-    assert_eq!(page.value("rexd_processes_started_total", &[]), Some(1.0));
+    assert_eq!(page.value("rexd_processes_started_total", &[]), Some(2.0));
     assert_eq!(page.sum("rexd_processes_ended_total", &[]), 1.0);
     assert_eq!(page.value("rexd_processes_ended_total", &[("cause", "timed_out")]), Some(1.0));
     drop(session);
@@ -191,13 +190,12 @@ fn queues_of_one_name_are_summed_until_they_are_dropped() {
 }
 
 #[test]
-fn metrics_that_are_off_render_nothing() {
+fn metrics_that_are_off_have_no_request_counters() {
     let metrics = Metrics::off();
-    let _queue = metrics.queue("events", || panic!("never called"));
     metrics.request("rexd", "exec.start").done(RequestOutcome::Ok);
     metrics.session_opened().set_waiting();
-    metrics.process_started(ProcessOwner::Attached).ended(EndCause::Itself);
-    assert_eq!(metrics.render(), "");
+    metrics.process_started(ProcessOwner::Attached).ended(ExitCause::Itself);
+    assert_eq!(page(&metrics).label_values("rexd_requests_total", "method"), [""; 0].into());
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! The trace of a request: the W3C `traceparent` header, and new trace and span ids.
 
+use std::hash::{BuildHasher as _, RandomState};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// The length of a `traceparent` of version 00.
@@ -48,40 +49,21 @@ fn is_id(text: &str, digits: usize) -> bool {
     is_hex(text, digits) && text.bytes().any(|byte| byte != b'0')
 }
 
-/// A generator of unique ids, which need not be secret: a random seed and a counter, mixed.
-#[derive(Debug)]
+/// A generator of unique ids, which need not be secret: the keyed hashes of a counter.
+#[derive(Debug, Default)]
 pub(super) struct IdGenerator {
-    seeds: [u64; 3],
+    hashes: RandomState,
     next: AtomicU64,
 }
 
 impl IdGenerator {
-    pub(super) fn seeded() -> std::io::Result<IdGenerator> {
-        let mut bytes = [0; 24];
-        getrandom::fill(&mut bytes).map_err(std::io::Error::other)?;
-        let (words, _) = bytes.as_chunks::<8>();
-        let mut words = words.iter().map(|word| u64::from_le_bytes(*word));
-        let seeds = std::array::from_fn(|_| words.next().unwrap_or_default());
-        Ok(IdGenerator { seeds, next: AtomicU64::new(0) })
-    }
-
     /// A new trace id and a new span id.
     pub(super) fn next(&self) -> (String, String) {
         let number = self.next.fetch_add(1, Ordering::Relaxed);
-        let [high, low, span] = self.seeds.map(|seed| mix(seed.wrapping_add(number.wrapping_mul(STEP))));
+        let [high, low, span] = [0, 1, 2].map(|part| self.hashes.hash_one((number, part)));
         // An id of zeros is invalid.
         (format!("{high:016x}{:016x}", low.max(1)), format!("{:016x}", span.max(1)))
     }
-}
-
-/// An odd step, so that the counter visits every number once.
-const STEP: u64 = 0x9e37_79b9_7f4a_7c15;
-
-/// A bijection that maps neighbouring numbers far apart (the finalizer of SplitMix64).
-fn mix(number: u64) -> u64 {
-    let number = (number ^ (number >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    let number = (number ^ (number >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    number ^ (number >> 31)
 }
 
 #[cfg(test)]
@@ -118,7 +100,7 @@ mod tests {
 
     #[test]
     fn ids_are_well_formed_and_unique() {
-        let ids = IdGenerator::seeded().unwrap();
+        let ids = IdGenerator::default();
         let many: std::collections::HashSet<_> = (0..10_000).map(|_| ids.next()).collect();
         assert_eq!(many.len(), 10_000);
         assert!(many.iter().all(|(trace, span)| is_id(trace, 32) && is_id(span, 16)));

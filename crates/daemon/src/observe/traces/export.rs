@@ -3,9 +3,13 @@
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use bytes::Bytes;
+use http::Method;
+use http::header::RETRY_AFTER;
+use link::dial::{self, DialError, Request};
 use link::task::OwnedTask;
 use tokio::sync::mpsc;
-use tokio::time::{Instant, sleep, sleep_until, timeout, timeout_at};
+use tokio::time::{Instant, sleep, sleep_until, timeout_at};
 use tokio_util::sync::CancellationToken;
 
 use super::otlp;
@@ -15,6 +19,8 @@ use crate::observe::metrics::{Metrics, QueueGauge};
 
 /// The maximal number of spans in one request to the collector.
 const MAX_BATCH: usize = 512;
+/// The maximal size of a response of the collector.
+const MAX_RESPONSE_BYTES: usize = 64 * 1024;
 /// The maximal pause between two attempts, even if the collector's `Retry-After` is longer.
 const MAX_PAUSE: Duration = Duration::from_secs(30);
 
@@ -182,19 +188,27 @@ impl Exporter {
         }
     }
 
-    async fn attempt(&self, body: &[u8]) -> ExportResult {
-        let posting = self.settings.endpoint.post(&self.settings.headers, body);
-        match timeout(self.settings.timing.request_timeout, posting).await {
-            Err(_late) => ExportResult::Retry(None, "no response in time".to_owned()),
-            Ok(Err(error)) => ExportResult::Retry(None, error.to_string()),
-            Ok(Ok(response)) => match response.status {
-                200..300 => ExportResult::Accepted(rejected(&response.body)),
-                status @ (429 | 502 | 503 | 504) => {
-                    ExportResult::Retry(response.retry_after, format!("status {status}"))
-                }
-                status => ExportResult::Drop(format!("status {status}")),
-            },
-        }
+    async fn attempt(&self, body: &Bytes) -> ExportResult {
+        let failed = |error: DialError| ExportResult::Retry(None, error.to_string());
+        self.post(body.clone()).await.unwrap_or_else(failed)
+    }
+
+    /// Sends one request on a new connection.
+    async fn post(&self, body: Bytes) -> Result<ExportResult, DialError> {
+        let mut request = Request::new(Method::POST, self.settings.endpoint.as_str());
+        request.body = body;
+        request.headers = self.settings.headers.clone();
+        request.timeout = Some(self.settings.timing.request_timeout);
+        let response = dial::http(request).await?;
+        let retry_after =
+            response.headers.get(RETRY_AFTER).and_then(|wait| wait.to_str().ok()?.trim().parse().ok());
+        Ok(match response.status.as_u16() {
+            200..300 => ExportResult::Accepted(rejected(&response.bytes(MAX_RESPONSE_BYTES).await?)),
+            status @ (429 | 502 | 503 | 504) => {
+                ExportResult::Retry(retry_after.map(Duration::from_secs), format!("status {status}"))
+            }
+            status => ExportResult::Drop(format!("status {status}")),
+        })
     }
 
     fn count_accepted(&mut self, batch: &mut Vec<FinishedSpan>, rejected: u64) {
@@ -218,8 +232,8 @@ impl Exporter {
         batch.clear();
     }
 
-    fn body(&self, batch: &[FinishedSpan]) -> Vec<u8> {
-        otlp::request(&self.settings.resource, batch).to_string().into_bytes()
+    fn body(&self, batch: &[FinishedSpan]) -> Bytes {
+        otlp::request(&self.settings.resource, batch).to_string().into()
     }
 }
 

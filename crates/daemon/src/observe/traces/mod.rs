@@ -6,15 +6,13 @@
 
 mod context;
 mod export;
-mod http;
 mod otlp;
 mod settings;
 mod span;
 
 pub use context::TraceParent;
 pub use export::ExporterHandle;
-pub use http::Endpoint;
-pub use settings::{ExportTiming, TraceSettings, TraceSettingsError};
+pub use settings::{ExportTiming, TraceSettings, TraceSettingsError, check_endpoint};
 pub use span::{RequestAttributes, Span};
 
 use std::sync::Arc;
@@ -49,16 +47,16 @@ impl Traces {
     }
 
     /// Starts the exporter task. Requires a Tokio runtime; [`ExporterHandle::finish`] sends the remaining spans.
-    pub fn start(settings: TraceSettings, metrics: Metrics) -> std::io::Result<(Traces, ExporterHandle)> {
+    pub fn start(settings: TraceSettings, metrics: Metrics) -> (Traces, ExporterHandle) {
         let (spans, queued) = mpsc::channel(QUEUE_CAPACITY);
-        let ids = IdGenerator::seeded()?;
+        let ids = IdGenerator::default();
         let watched = {
             let spans = spans.downgrade();
             let depth = move || spans.upgrade().map_or(0, |spans| spans.max_capacity() - spans.capacity());
             metrics.queue("spans", depth)
         };
         let exporting = ExporterHandle::spawn(Exporter::new(settings, metrics.clone(), queued), watched);
-        Ok((Traces { queue: Some(Arc::new(SpanQueue { spans, ids, metrics })) }, exporting))
+        (Traces { queue: Some(Arc::new(SpanQueue { spans, ids, metrics })) }, exporting)
     }
 
     /// Whether spans are exported. If not, callers need not parse a trace parent.
@@ -66,7 +64,7 @@ impl Traces {
         self.queue.is_some()
     }
 
-    /// Starts the span of a request. It is exported unless `parent` says that the trace is not sampled.
+    /// Starts the span of a request. It is not exported if the trace of `parent` is not sampled.
     pub fn begin(&self, request: RequestAttributes<'_>, parent: Option<&TraceParent>) -> Span {
         match &self.queue {
             Some(queue) if parent.is_none_or(TraceParent::is_sampled) => {

@@ -7,7 +7,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use serde_json::{Map, Value, json};
 
 use super::span::{FinishedSpan, SpanOutcome};
-use crate::observe::metrics::Transport;
+use crate::observe::metrics::{Label as _, Transport};
 
 /// `SPAN_KIND_SERVER`.
 const KIND_SERVER: u8 = 2;

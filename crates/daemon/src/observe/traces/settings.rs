@@ -2,7 +2,10 @@
 
 use std::time::Duration;
 
-use super::http::Endpoint;
+use http::header::{CONTENT_TYPE, USER_AGENT};
+use http::uri::Scheme;
+use http::{HeaderMap, HeaderName, HeaderValue, Uri};
+use wire::exec_server::uri::percent_decoded;
 
 /// The default timeout of one request to the collector.
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(10);
@@ -11,8 +14,10 @@ const NAME: &str = "service.name";
 /// The collector, and the resource attributes of the spans.
 #[derive(Debug, Clone)]
 pub struct TraceSettings {
-    pub(super) endpoint: Endpoint,
-    pub(super) headers: Vec<(String, String)>,
+    /// The URL of the collector.
+    pub(super) endpoint: String,
+    /// The headers of every request to it.
+    pub(super) headers: HeaderMap,
     pub(super) resource: Vec<(String, String)>,
     /// Delays and timeouts of the exporter.
     pub timing: ExportTiming,
@@ -90,7 +95,8 @@ impl TraceSettings {
         let url =
             whole.or_else(|| base.map(|base| format!("{}/v1/traces", base.trim().trim_end_matches('/'))));
         let Some(url) = url else { return Ok(None) };
-        let endpoint = Endpoint::parse(url.trim())?;
+        let endpoint = url.trim().to_owned();
+        check_endpoint(&endpoint)?;
         let either = |traces: &str, all: &str| variable(traces).or_else(|| variable(all));
         let protocol = either("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL");
         if let Some(protocol) = protocol.filter(|protocol| !protocol.starts_with("http/")) {
@@ -103,6 +109,22 @@ impl TraceSettings {
         let timing =
             ExportTiming { request_timeout: request_timeout(timeout.as_deref())?, ..ExportTiming::default() };
         Ok(Some(TraceSettings { endpoint, headers: request_headers(headers.as_deref())?, resource, timing }))
+    }
+}
+
+/// Checks that a URL is a collector's: plain HTTP, without a user, a password or a fragment.
+pub fn check_endpoint(url: &str) -> Result<(), TraceSettingsError> {
+    let wrong = || TraceSettingsError::Endpoint(url.to_owned());
+    let uri: Uri = url.parse().map_err(|_| wrong())?;
+    if uri.scheme() == Some(&Scheme::HTTPS) {
+        return Err(TraceSettingsError::Https(url.to_owned()));
+    }
+    let authority = uri.authority().filter(|_| uri.scheme() == Some(&Scheme::HTTP)).ok_or_else(wrong)?;
+    let (whole, host) = (authority.as_str(), authority.host());
+    let is_port_valid = whole == host || authority.port_u16().is_some_and(|port| port > 0);
+    match is_port_valid && !host.is_empty() && !whole.contains('@') && !url.contains('#') {
+        true => Ok(()),
+        false => Err(wrong()),
     }
 }
 
@@ -126,18 +148,19 @@ fn resource(name: Option<String>, more: Option<&str>) -> Result<Vec<(String, Str
     Ok(resource)
 }
 
-fn request_headers(text: Option<&str>) -> Result<Vec<(String, String)>, TraceSettingsError> {
+fn request_headers(text: Option<&str>) -> Result<HeaderMap, TraceSettingsError> {
     const VARIABLE: &str = "OTEL_EXPORTER_OTLP_HEADERS";
-    let headers = pairs(VARIABLE, text)?;
-    let is_name =
-        |name: &str| name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte));
-    let is_value = |value: &str| value.bytes().all(|byte| matches!(byte, b' '..=b'~'));
-    match headers.iter().all(|(name, value)| is_name(name) && is_value(value)) {
-        true => Ok(headers),
-        false => {
-            Err(TraceSettingsError::Variable { name: VARIABLE, reason: "a header has invalid characters" })
-        }
+    let mut headers = HeaderMap::new();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    headers.insert(USER_AGENT, HeaderValue::from_static(concat!("rexd/", env!("CARGO_PKG_VERSION"))));
+    for (name, value) in pairs(VARIABLE, text)? {
+        let (Ok(name), Ok(value)) = (HeaderName::try_from(name), HeaderValue::try_from(value)) else {
+            let reason = "a header has invalid characters";
+            return Err(TraceSettingsError::Variable { name: VARIABLE, reason });
+        };
+        headers.insert(name, value);
     }
+    Ok(headers)
 }
 
 fn request_timeout(text: Option<&str>) -> Result<Duration, TraceSettingsError> {
@@ -155,8 +178,8 @@ fn pairs(name: &'static str, text: Option<&str>) -> Result<Vec<(String, String)>
     let mut pairs = Vec::new();
     for item in text.unwrap_or_default().split(',').map(str::trim).filter(|item| !item.is_empty()) {
         let (key, value) = item.split_once('=').ok_or_else(|| wrong("expected a list of key=value"))?;
-        let value = percent_decoded(value.trim())
-            .ok_or_else(|| wrong("a % must be followed by two hexadecimal digits"))?;
+        let value = percent_decoded(value.trim()).and_then(|value| String::from_utf8(value).ok());
+        let value = value.ok_or_else(|| wrong("a % must be followed by two hexadecimal digits"))?;
         match key.trim() {
             "" => return Err(wrong("a key is empty")),
             key => pairs.push((key.to_owned(), value)),
@@ -165,21 +188,21 @@ fn pairs(name: &'static str, text: Option<&str>) -> Result<Vec<(String, String)>
     Ok(pairs)
 }
 
-fn percent_decoded(text: &str) -> Option<String> {
-    let mut bytes = Vec::new();
-    let mut rest = text.as_bytes();
-    while let Some((first, after)) = rest.split_first() {
-        rest = after;
-        bytes.push(match first {
-            b'%' => {
-                let (digits, after) = rest.split_at_checked(2)?;
-                rest = after;
-                // `from_str_radix` accepts a sign.
-                let digits = std::str::from_utf8(digits).ok().filter(|text| !text.contains('+'))?;
-                u8::from_str_radix(digits, 16).ok()?
-            }
-            byte => *byte,
-        });
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn endpoints_are_plain_http() {
+        for url in ["http://a:4318/v1/traces", "HTTP://a", "http://[::1]:1/x?y=z"] {
+            assert_eq!(check_endpoint(url), Ok(()));
+        }
+        let error = check_endpoint("https://a/v1/traces").unwrap_err();
+        assert!(error.to_string().contains("a collector on this machine"), "{error}");
+        let wrong = "|a:1|ftp://a|http://|http://:1|http://a:0|http://a:x|http://u@a|http://u@a:1|http://a b|\
+                     http://a/\r\nX: y|http://a/#x|http://[::1|http://[::1]x|http://a:70000";
+        for url in wrong.split('|') {
+            assert_eq!(check_endpoint(url), Err(TraceSettingsError::Endpoint(url.to_owned())), "{url}");
+        }
     }
-    String::from_utf8(bytes).ok()
 }
