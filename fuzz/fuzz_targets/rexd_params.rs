@@ -6,7 +6,7 @@ use wire::rexd::v1::{METHODS, codes};
 
 fuzz_target!(|text: &str| {
     for method in METHODS {
-        if let Err(error) = (method.check)(Some(text)) {
+        if let Err(error) = wire::rexd::v1::check_params(method.name, Some(text)) {
             assert_eq!(error.code, codes::INVALID_PARAMS);
             assert!(error.data.is_object());
         }

@@ -165,3 +165,20 @@ fn roots_that_make_no_sense_are_refused_before_anything_is_changed() {
     let said = install(&["--root", "/srv"]);
     assert!(said.contains("config.toml on the machine: line 1") && said.contains("hint:"), "{said}");
 }
+
+#[test]
+fn a_removed_current_directory_is_not_replaced_by_the_root_directory() {
+    let sandbox = Sandbox::new();
+    let template = rex(&sandbox, &[]);
+    let script = "mkdir gone && cd gone && rmdir ../gone && exec \"$0\" \"$@\"";
+    for arguments in [&["exec", "--", "ls", "/"][..], &["ls", "/"]] {
+        let mut command = std::process::Command::new("/bin/sh");
+        command.args(["-c", script, support::REX]).args(arguments).current_dir(sandbox.root()).env_clear();
+        command.envs(template.get_envs().filter_map(|(name, value)| Some((name, value?))));
+        let output = command.output().unwrap();
+        let errors = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(255), "{output:?}");
+        assert!(output.stdout.is_empty(), "{output:?}");
+        assert!(errors.contains("the current directory does not exist any more"), "{errors}");
+    }
+}

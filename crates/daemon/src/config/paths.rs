@@ -25,14 +25,14 @@ pub struct Paths {
     pub token_file: Option<PathBuf>,
     /// The home directory.
     pub home: Option<PathBuf>,
-    /// The current directory, to which relative flags refer.
+    /// The current directory, to which relative flags refer; empty if it has been removed.
     pub current: PathBuf,
 }
 
 impl Paths {
     /// The paths for the environment of this process.
     pub fn from_environment() -> Self {
-        let current = std::env::current_dir().unwrap_or_else(|_| PathBuf::from("/"));
+        let current = std::env::current_dir().unwrap_or_default();
         Self::from_variables(|name| std::env::var_os(name), current)
     }
 

@@ -173,10 +173,15 @@ pub(super) fn roots(security: &Section<'_, '_>) -> Result<Vec<PathBuf>, ConfigEr
 
 /// The roots of `--root`, relative to the current directory.
 pub(super) fn flag_roots(roots: &[PathBuf], paths: &Paths) -> Result<Vec<PathBuf>, ConfigError> {
-    let absolute = |root: &PathBuf| match root.as_os_str().is_empty() {
-        true => Err(ConfigError::Root { root: root.clone(), reason: "the path is empty".to_owned() }),
-        // Removes `.` and a trailing slash; `..` needs the file system.
-        false => Ok(paths.current.join(root).components().collect()),
+    let absolute = |root: &PathBuf| {
+        let path = paths.current.join(root);
+        let reason = match (root.as_os_str().is_empty(), path.is_absolute()) {
+            (true, _) => "the path is empty",
+            (false, false) => "the current directory does not exist any more; use an absolute path",
+            // Removes `.` and a trailing slash; `..` needs the file system.
+            (false, true) => return Ok(path.components().collect()),
+        };
+        Err(ConfigError::Root { root: root.clone(), reason: reason.to_owned() })
     };
     roots.iter().map(absolute).collect()
 }

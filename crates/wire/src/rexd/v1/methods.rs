@@ -28,8 +28,6 @@ pub struct MethodInfo {
     pub params: fn() -> &'static [&'static str],
     /// The names of the members of the result.
     pub result: fn() -> &'static [&'static str],
-    /// Checks whether params can be decoded.
-    pub check: fn(Option<&str>) -> Result<(), RpcError>,
 }
 
 impl MethodInfo {
@@ -67,8 +65,17 @@ macro_rules! methods {
             summary: $summary,
             params: fields_of::<$params>,
             result: fields_of::<$result>,
-            check: |text| decode_params_text::<$params>(text).map(drop),
         }),*];
+
+        /// Checks whether the params of a method can be decoded, for tests. Not a member of [`MethodInfo`]: every program
+        /// that uses the table would contain the decoder of every method.
+        pub fn check_params(method: &str, text: Option<&str>) -> Result<(), RpcError> {
+            match method {
+                $($name => decode_params_text::<$params>(text).map(drop),)*
+                _ => Ok(()),
+            }
+        }
+
         $(impl Method for $params {
             const NAME: &'static str = $name;
             type Result = $result;

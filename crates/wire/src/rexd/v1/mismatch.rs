@@ -14,6 +14,8 @@ use super::RpcError;
 use crate::limits::MAX_QUOTED_BYTES;
 
 /// The error response for params that `error` was reported for.
+#[cold]
+#[inline(never)]
 pub(super) fn explain<T: DeserializeOwned>(text: &str, error: &serde_json::Error) -> RpcError {
     let Ok(value) = serde_json::from_str::<Value>(text) else { return unexplained(error) };
     let Err(error) = serde_path_to_error::deserialize::<_, T>(Member(&value)) else {

@@ -26,7 +26,7 @@ pub use events::{
     SandboxDenied, SessionClosing, SessionLost, encode_event,
 };
 pub use fields::fields_of;
-pub use methods::{METHODS, Method, MethodInfo, Origin, SECRET_FIELDS, method};
+pub use methods::{METHODS, Method, MethodInfo, Origin, SECRET_FIELDS, check_params, method};
 pub use output::{Encoding, Output, OutputEvent};
 pub use params_exec::{
     ExecAttach, ExecInput, ExecKill, ExecList, ExecStart, ExecWait, PtyClose, PtyInput, PtyOpen, PtyResize,
