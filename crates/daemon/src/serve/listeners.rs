@@ -259,7 +259,7 @@ async fn end_revoked(server: &HttpFrontEnd, stop: CancellationToken) {
         tokio::select! {
             () = stop.cancelled() => return,
             changed = changes.changed() => match changed {
-                Ok(()) => server.face.open_sessions().end_revoked(|caller| !server.authenticator.auth.is_valid(caller)),
+                Ok(()) => server.face.sessions().end_revoked(|caller| !server.authenticator.auth.is_valid(caller)),
                 Err(_gone) => return,
             },
         }
@@ -276,7 +276,7 @@ async fn drain(
     let (face, core) = (&sockets.front_end().face, sockets.front_end().face.core());
     let drained = async {
         sockets.tasks.close();
-        let mut sessions = vec![face.open_sessions().tasks()];
+        let mut sessions = vec![face.sessions().tasks()];
         sessions.extend(exec_server.map(|face| face.sessions().tasks()));
         let done = async { tokio::join!(super::shut_down(core, &sessions), sockets.tasks.wait()) };
         if tokio::time::timeout(patience, done).await.is_err() {
