@@ -30,7 +30,7 @@ use crate::core::approvals::FileApprovalStore;
 use crate::core::request::ConnectionContext;
 use crate::core::resume::{HandoverOutcome, RESUME_WAIT, ResumeWait};
 use crate::core::runtime_policy::{RuntimePolicy, RuntimePolicyHandle};
-use crate::core::session::Retention;
+use crate::core::session::{Face as _, Retention};
 use crate::core::{Core, SHUTDOWN_TIMEOUT};
 use crate::faces::rexd::{self, Rexd};
 use crate::keeper::{self, Keepers};
@@ -65,10 +65,10 @@ pub async fn stdio(config: &Config, paths: &Paths) -> anyhow::Result<()> {
         let context = ConnectionContext::new(Caller::on_stdio(), Transport::Stdio);
         rexd::serve(face.clone(), streams.into_link(&link_limits()), context, stop.clone()).await;
         if let Some(resume) = &resume {
-            resume.wait(face.open_sessions(), &stop).await;
+            resume.wait(face.sessions(), &stop).await;
         }
     }
-    shut_down(&core, &[face.open_sessions().tasks()]).await;
+    shut_down(&core, &[face.sessions().tasks()]).await;
     if let Some(resume) = &resume {
         resume.close(RESUME_CLOSE_TIMEOUT).await;
     }

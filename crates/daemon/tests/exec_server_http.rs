@@ -1,7 +1,7 @@
 //! `http/request` against a small server: complete and streamed responses, errors, and invalid requests.
 #![expect(clippy::unwrap_used, reason = "a failed test panics")]
 
-use daemon::faces::exec_server::methods::http::{ActiveRequests, HttpFailure, request};
+use daemon::faces::exec_server::methods::http::{Reservations, request};
 use link::Incoming;
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -40,9 +40,7 @@ async fn a_response_is_returned_completely() {
     });
     let variables = [("PATH".into(), "/of/commands".into())];
     let (response, streamed) =
-        request(params(wanted), &variables, &ActiveRequests::default(), std::future::ready(()))
-            .await
-            .unwrap();
+        request(params(wanted), &variables, &Reservations::default(), std::future::ready(())).await.unwrap();
     assert!(streamed.is_none());
     let response = serde_json::to_value(response).unwrap();
     assert_eq!((&response["status"], &response["bodyBase64"]), (&json!(418), &json!("aGk=")));
@@ -59,12 +57,12 @@ async fn a_streamed_response_arrives_in_numbered_chunks_and_its_id_is_in_use_mea
     let head = format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n", body.len());
     let (url, _serving) = server([head.as_bytes(), &body].concat()).await;
     let wanted = json!({"method": "GET", "url": url, "requestId": "r", "streamResponse": true});
-    let active = ActiveRequests::default();
+    let active = Reservations::default();
     let (response, streamed) =
         request(params(wanted.clone()), &[], &active, std::future::ready(())).await.unwrap();
     assert!(response.body_base64.0.is_empty());
     let again = request(params(wanted), &[], &active, std::future::ready(())).await.unwrap_err();
-    assert!(matches!(again, HttpFailure::Params(_)), "{again}");
+    assert_eq!(again.code, -32602, "{again}");
     let (ours, mut theirs) = link::memory::pair(&link::Limits::default());
     let telling = tokio::spawn(async move { streamed.unwrap().send(&ours.outgoing).await });
     let (mut got, mut seq) = (Vec::new(), 0);
@@ -94,7 +92,7 @@ async fn an_incomplete_body_is_reported_as_an_error() {
     let (url, serving) = server(b"HTTP/1.1 200 OK\r\ncontent-length: 10\r\n\r\nhalf".to_vec()).await;
     let wanted = json!({"method": "GET", "url": url, "requestId": "r", "streamResponse": true});
     let (_, streamed) =
-        request(params(wanted), &[], &ActiveRequests::default(), std::future::ready(())).await.unwrap();
+        request(params(wanted), &[], &Reservations::default(), std::future::ready(())).await.unwrap();
     serving.await.unwrap();
     let (ours, mut theirs) = link::memory::pair(&link::Limits::default());
     tokio::spawn(async move { streamed.unwrap().send(&ours.outgoing).await });
@@ -119,18 +117,17 @@ async fn invalid_requests_and_failed_requests_have_different_codes() {
         json!({"method": "GET", "url": silent, "requestId": "r", "headers": both}),
     ];
     for wanted in wrong {
-        let error = request(params(wanted), &[], &ActiveRequests::default(), std::future::ready(()))
-            .await
-            .unwrap_err();
-        assert!(matches!(error, HttpFailure::Params(_)), "{error}");
+        let error =
+            request(params(wanted), &[], &Reservations::default(), std::future::ready(())).await.unwrap_err();
+        assert_eq!(error.code, -32602, "{error}");
     }
     let late = json!({"method": "GET", "url": silent, "requestId": "r", "timeoutMs": 30});
     let error =
-        request(params(late), &[], &ActiveRequests::default(), std::future::ready(())).await.unwrap_err();
-    assert!(matches!(error, HttpFailure::Failed(_)), "{error}");
+        request(params(late), &[], &Reservations::default(), std::future::ready(())).await.unwrap_err();
+    assert_eq!(error.code, -32603, "{error}");
     drop(listener);
     let gone = json!({"method": "GET", "url": silent, "requestId": "r"});
     let error =
-        request(params(gone), &[], &ActiveRequests::default(), std::future::ready(())).await.unwrap_err();
-    assert!(matches!(&error, HttpFailure::Failed(text) if text.contains("could not connect")), "{error}");
+        request(params(gone), &[], &Reservations::default(), std::future::ready(())).await.unwrap_err();
+    assert!(error.code == -32603 && error.message.contains("could not connect"), "{error}");
 }

@@ -2,11 +2,18 @@
 
 mod exec_server;
 
+use std::collections::BTreeSet;
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::TcpListener;
+use std::sync::mpsc;
 use std::time::Instant;
 
-use exec_server::{PATIENCE, ServedDaemon, base64, beside, start};
+use exec_server::{PATIENCE, ServedDaemon, base64, beside, serve, start};
 use serde_json::{Value, json};
+use testkit::http::{Http, bearer};
+use testkit::prometheus;
 use testkit::sandbox::Sandbox;
+use testkit::serve::TOKEN;
 
 /// ARCHITECTURE.md, invariant 58.
 #[test]
@@ -155,6 +162,81 @@ fn the_audit_contains_file_address_and_process() {
     assert_eq!(params("process/closed")["process_id"], "mine");
     assert!(params("process/closed")["known_as"].is_string());
     assert!(!audit.contains("s3cr3t") && !audit.contains(&base64("content")), "{audit}");
+}
+
+/// An OpenTelemetry collector: its URL, and the spans that it receives.
+fn collector() -> (String, mpsc::Receiver<Value>) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    let (received, spans) = mpsc::channel();
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut stream = BufReader::new(stream.unwrap());
+            let (mut line, mut length) = (String::new(), 0);
+            while line != "\r\n" {
+                line.clear();
+                stream.read_line(&mut line).unwrap();
+                if let Some(value) = line.to_ascii_lowercase().strip_prefix("content-length:") {
+                    length = value.trim().parse().unwrap();
+                }
+            }
+            let mut body = vec![0; length];
+            stream.read_exact(&mut body).unwrap();
+            stream.get_mut().write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}").unwrap();
+            let body: Value = serde_json::from_slice(&body).unwrap();
+            let spans = body["resourceSpans"][0]["scopeSpans"][0]["spans"].as_array().unwrap();
+            spans.iter().for_each(|span| drop(received.send(span.clone())));
+        }
+    });
+    (url, spans)
+}
+
+/// ARCHITECTURE.md, invariant 58.
+#[test]
+fn a_request_is_counted_traced_and_audited_under_its_own_name() {
+    let (url, spans) = collector();
+    let sandbox = Sandbox::with_config(&format!("[telemetry]\notlp_endpoint = {url:?}\n"));
+    let mut command = serve(&sandbox);
+    command.args(["--http", "127.0.0.1:0"]).env("REXD_TOKEN", TOKEN);
+    let served = ServedDaemon::spawn(command);
+    let mut codex = served.client();
+    let path = sandbox.write("root/file.txt", "content");
+    codex.call("fs/readFile", json!({"path": path}));
+    let mut params = start("p", &["true"]);
+    params["cwd"] = json!(sandbox.root());
+    codex.call("process/start", params);
+    codex.finish("p");
+    let methods = ["initialize", "fs/readFile", "process/start"];
+
+    let mut http = Http::connect(served.http.unwrap()).unwrap();
+    let page = http.ask("/metrics", &bearer(Some(TOKEN)), None).unwrap();
+    let counts = prometheus::parse(&page.body).unwrap();
+    for method in methods {
+        let labels = [("face", "exec-server"), ("method", method), ("outcome", "ok")];
+        assert_eq!(counts.value("rexd_requests_total", &labels), Some(1.0), "{method}");
+    }
+    assert_eq!(counts.sum("rexd_requests_total", &[("face", "exec-server")]), 3.0, "{}", page.body);
+
+    let attribute = |span: &Value, key: &str| {
+        let attributes = span["attributes"].as_array().unwrap();
+        let found = attributes.iter().find(|attribute| attribute["key"] == key);
+        found.map(|attribute| attribute["value"]["stringValue"].clone()).unwrap_or_default()
+    };
+    let mut expected = BTreeSet::from(methods);
+    while !expected.is_empty() {
+        let span = spans.recv_timeout(PATIENCE).unwrap_or_else(|_| panic!("no span for {expected:?}"));
+        assert_eq!(attribute(&span, "rexd.face"), "exec-server", "{span}");
+        assert_eq!(attribute(&span, "rpc.method"), span["name"], "{span}");
+        assert!(expected.remove(span["name"].as_str().unwrap()), "not expected, or twice: {span}");
+    }
+
+    sandbox.gains("audit.log", "process/closed", Instant::now() + PATIENCE);
+    let audit = sandbox.read("audit.log");
+    let records = audit.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+    let records: Vec<Value> = records.filter(|record| record["face"] == "exec-server").collect();
+    for method in methods {
+        assert_eq!(records.iter().filter(|record| record["method"] == method).count(), 1, "{audit}");
+    }
 }
 
 /// ARCHITECTURE.md, invariant 57.

@@ -58,15 +58,19 @@ impl Authorization {
     }
 }
 
-/// The result of a policy check.
+/// Why a request may not run now.
 #[derive(Debug)]
-pub enum AuthorizationOutcome {
-    /// It may run.
-    Allowed(PolicyOutcome),
-    /// It may not run.
-    Denied(Error, Option<PolicyOutcome>),
+pub enum Refusal {
+    /// The policy denies it, or it cannot be checked.
+    Denied(Box<(Error, Option<PolicyOutcome>)>),
     /// A person decides.
     Ask(Box<ApprovalNeeded>),
+}
+
+impl From<Error> for Refusal {
+    fn from(error: Error) -> Refusal {
+        Refusal::Denied(Box::new((error, None)))
+    }
 }
 
 /// An operation that waits for a person's decision.
@@ -80,7 +84,7 @@ pub struct ApprovalNeeded {
     timeout: Duration,
 }
 
-/// Checks a request against the policy. `was_approved` is true for a request that an approver has accepted: it is not
+/// Checks a request against the policy, and returns the decision if the policy has one. `was_approved` is true for a request that an approver has accepted: it is not
 /// asked about again, but a newer policy may deny it. May wait for a disk if the request has effects on files.
 pub fn authorize(
     policy: &RuntimePolicy,
@@ -88,15 +92,12 @@ pub fn authorize(
     effects: &Effects,
     digest: &dyn Fn() -> String,
     was_approved: bool,
-) -> Option<AuthorizationOutcome> {
+) -> Result<Option<PolicyOutcome>, Refusal> {
     let check = PolicyCheck { policy, context, digest, was_approved };
     match effects {
-        Effects::None => None,
-        Effects::Command(command) => Some(check.command(command)),
-        Effects::Files(files) if policy.policy.restricts_files() => {
-            Some(check.files(files).unwrap_or_else(|error| AuthorizationOutcome::Denied(error, None)))
-        }
-        Effects::Files(_) => None,
+        Effects::Command(command) => check.command(command).map(Some),
+        Effects::Files(files) if policy.policy.restricts_files() => check.files(files).map(Some),
+        Effects::Files(_) | Effects::None => Ok(None),
     }
 }
 
@@ -108,7 +109,7 @@ struct PolicyCheck<'a> {
 }
 
 impl PolicyCheck<'_> {
-    fn command(&self, command: &CommandEffects) -> AuthorizationOutcome {
+    fn command(&self, command: &CommandEffects) -> Result<PolicyOutcome, Refusal> {
         let line = match &command.program {
             Program::Argv(argv) => CommandLine::Argv(argv),
             Program::Shell { line, login } => CommandLine::Shell { line, login: *login },
@@ -124,16 +125,10 @@ impl PolicyCheck<'_> {
         };
         let env: Vec<_> = command.env.iter().filter(|variable| !is_inherited(variable)).cloned().collect();
         let decision = self.decide(PolicyOperation::Run { line, cwd, env: &env });
-        let outcome = policy_outcome(&decision);
-        match decision.verdict {
-            Verdict::Allow => AuthorizationOutcome::Allowed(outcome),
-            Verdict::Ask if self.was_approved => AuthorizationOutcome::Allowed(outcome),
-            Verdict::Ask => self.ask(decision, command.operation(cwd), (Vec::new(), None)),
-            Verdict::Deny | Verdict::NoShell => denied(decision),
-        }
+        self.settle(decision, |decision| Ok(self.ask(decision, command.operation(cwd), (Vec::new(), None))))
     }
 
-    fn files(&self, effects: &FileEffects) -> Result<AuthorizationOutcome, Error> {
+    fn files(&self, effects: &FileEffects) -> Result<PolicyOutcome, Refusal> {
         let resolved = effects.resolve()?;
         let mut decision = self.decide_files(&effects.accesses(&resolved));
         if decision.verdict != Verdict::Allow
@@ -147,11 +142,19 @@ impl PolicyCheck<'_> {
                 .collect();
             decision = self.decide_files(&accesses);
         }
+        self.settle(decision, |decision| self.ask_about_files(decision, effects, resolved))
+    }
+
+    fn settle(
+        &self,
+        decision: Decision,
+        ask: impl FnOnce(Decision) -> Result<Box<ApprovalNeeded>, Refusal>,
+    ) -> Result<PolicyOutcome, Refusal> {
         match decision.verdict {
-            Verdict::Allow => Ok(AuthorizationOutcome::Allowed(policy_outcome(&decision))),
-            Verdict::Ask if self.was_approved => Ok(AuthorizationOutcome::Allowed(policy_outcome(&decision))),
-            Verdict::Ask => self.ask_about_files(decision, effects, resolved),
-            Verdict::Deny | Verdict::NoShell => Ok(denied(decision)),
+            Verdict::Allow => Ok(policy_outcome(&decision)),
+            Verdict::Ask if self.was_approved => Ok(policy_outcome(&decision)),
+            Verdict::Ask => Err(Refusal::Ask(ask(decision)?)),
+            Verdict::Deny | Verdict::NoShell => Err(denied(decision)),
         }
     }
 
@@ -160,14 +163,14 @@ impl PolicyCheck<'_> {
         decision: Decision,
         effects: &FileEffects,
         resolved: ResolvedFiles,
-    ) -> Result<AuthorizationOutcome, Error> {
+    ) -> Result<Box<ApprovalNeeded>, Refusal> {
         if effects.action == FileAction::Write {
             // The approver sees the present content, and may be the requester.
             let reads: Vec<PathAccess<'_>> =
                 resolved.paths.iter().map(|path| PathAccess::read(path)).collect();
             let reading = self.decide_files(&reads);
             if reading.verdict > Verdict::Ask {
-                return Ok(denied(reading));
+                return Err(denied(reading));
             }
         }
         let preview = effects.preview.as_ref().map(|preview| preview()).transpose()?;
@@ -196,7 +199,7 @@ impl PolicyCheck<'_> {
         decision: Decision,
         operation: Operation,
         (approved, preview): (Vec<PathBuf>, Option<PreviewDigest>),
-    ) -> AuthorizationOutcome {
+    ) -> Box<ApprovalNeeded> {
         let outcome = policy_outcome(&decision);
         let request = ApprovalRequest {
             requester: self.context.requester.approval_requester(),
@@ -208,13 +211,8 @@ impl PolicyCheck<'_> {
             reason: decision.reason,
             risk: decision.risk,
         };
-        AuthorizationOutcome::Ask(Box::new(ApprovalNeeded {
-            request,
-            decision: outcome,
-            approved,
-            preview,
-            timeout: self.policy.approvals.within,
-        }))
+        let timeout = self.policy.approvals.within;
+        Box::new(ApprovalNeeded { request, decision: outcome, approved, preview, timeout })
     }
 }
 
@@ -222,14 +220,14 @@ fn policy_outcome(decision: &Decision) -> PolicyOutcome {
     PolicyOutcome { verdict: decision.verdict, rule: decision.rule.clone(), approval: None }
 }
 
-fn denied(decision: Decision) -> AuthorizationOutcome {
+fn denied(decision: Decision) -> Refusal {
     let outcome = policy_outcome(&decision);
     let rule = decision.rule.to_string();
     let error = match decision.verdict {
         Verdict::NoShell => Error::Unsupported { what: "shell", reason: decision.reason },
         Verdict::Allow | Verdict::Ask | Verdict::Deny => Error::Denied { rule, reason: decision.reason },
     };
-    AuthorizationOutcome::Denied(error, Some(outcome))
+    Refusal::Denied(Box::new((error, Some(outcome))))
 }
 
 /// What ends the wait for an approval besides its answer and its timeout.

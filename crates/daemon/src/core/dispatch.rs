@@ -26,7 +26,7 @@ pub struct Rejected {
 impl Rejected {
     /// Responds with the error.
     pub async fn respond(self) {
-        self.responder.send(Err::<(), _>(self.error)).await;
+        self.responder.reject(self.error).await;
     }
 }
 
@@ -55,15 +55,10 @@ pub fn dispatch<F: Face>(
     find: impl FnOnce(Option<&str>) -> Option<SessionHandle<F>>,
 ) -> Result<Dispatch<F>, Box<Rejected>> {
     let rpc::Request { method: name, params, reply, cancel } = request;
-    let method = lookup::<F>(&name);
-    let label = method.map(Method::name);
-    let unknown = method.is_none().then(|| F::unknown_method(&name));
+    let method = lookup::<F>(&name).ok_or_else(|| F::unknown_method(&name));
+    let label = method.as_ref().ok().map(|method| method.name());
     let mut responder = Responder::new(core, connection, requester, (label, name), (reply, cancel));
-    let decoded = match (method, unknown) {
-        (Some(method), _) => method.decode(&params).map(|decoded| (method, decoded)),
-        (None, error) => Err(error.unwrap_or_else(|| RpcError::method_not_found(""))),
-    };
-    let (method, decoded) = match decoded {
+    let (method, decoded) = match method.and_then(|method| Ok((method, method.decode(&params)?))) {
         Ok(decoded) => decoded,
         Err(error) => return Err(Box::new(Rejected { responder, error })),
     };

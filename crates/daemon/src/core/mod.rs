@@ -4,6 +4,7 @@
 //! |---|---|
 //! | [`table`] | the method table: one row per method, read by dispatch, audit, metrics, traces and approvals |
 //! | [`dispatch`] | from a message to a decoded request whose caller has the scope it needs |
+//! | [`prepare`] | what a request is checked and converted with |
 //! | [`request`], [`responder`] | who makes a request and under which authorization; its one response |
 //! | [`effects`], [`authorize`] | what a request does to commands and files; allow, deny or ask |
 //! | [`session`] | a session as a task: scheduling, idempotency, connections that come and go |
@@ -22,12 +23,15 @@ macro_rules! opaque_debug {
     )*};
 }
 
+pub(crate) use opaque_debug;
+
 pub mod approvals;
 pub mod authorize;
 pub mod dispatch;
 pub mod effects;
 pub mod events;
 pub mod path_rules;
+pub mod prepare;
 pub mod request;
 pub mod responder;
 pub mod resume;
@@ -44,6 +48,7 @@ use engine::approval::Approvals;
 use engine::audit::AuditSink;
 use engine::files::Durability;
 use engine::{Engine, Limits, Roots};
+use link::Writing;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -54,6 +59,20 @@ use runtime_policy::RuntimePolicyHandle;
 
 /// How long the end of the daemon may take: longer than any process tree takes to end.
 pub const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(3);
+
+/// Ends a connection: runs `end`, then waits until the remaining messages are written. A peer that does not read is waited
+/// for until `timeout`.
+pub async fn flush(writing: Writing, end: impl Future<Output = ()>, timeout: Duration) {
+    let flushed = async {
+        end.await;
+        writing.finished().await
+    };
+    match tokio::time::timeout(timeout, flushed).await {
+        Ok(Ok(())) => {}
+        Ok(Err(error)) => tracing::debug!(%error, "connection closed before everything was written"),
+        Err(_elapsed) => tracing::warn!("the peer does not read: dropping the remaining messages"),
+    }
+}
 
 /// What all faces share. Built once; a face is built from it and its own configuration.
 pub struct Core {

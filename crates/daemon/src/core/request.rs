@@ -138,11 +138,46 @@ pub struct AuthorizedRequest {
 impl AuthorizedRequest {
     /// Responds, and stores the response under the idempotency key.
     pub async fn finish<T: Serialize>(self, result: Result<T, RpcError>) {
-        let AuthorizedRequest { responder, turn, key, .. } = self;
-        if let Some(key) = key {
-            key.complete(&result);
-        }
-        drop(turn);
-        responder.send(result).await;
+        self.complete(&result).send(result).await;
     }
+
+    /// The same, and waits until the response was written to the connection.
+    pub async fn finish_written<T: Serialize>(self, result: Result<T, RpcError>) {
+        self.complete(&result).send_written(result).await;
+    }
+
+    /// Responds with an error.
+    pub async fn reject(self, error: RpcError) {
+        self.finish(Err::<(), _>(error)).await;
+    }
+
+    /// Runs work that may block on a worker thread, in the request's turn, and responds with its result.
+    pub async fn run_blocking<T: Serialize + Send + 'static>(
+        self,
+        work: impl FnOnce() -> Result<T, RpcError> + Send + 'static,
+    ) {
+        let result = match &self.turn {
+            SchedulerGuard::Batch(batch) => batch.run(work).await,
+            SchedulerGuard::None | SchedulerGuard::Shared(_) | SchedulerGuard::Exclusive(_) => {
+                off_thread(work).await
+            }
+        };
+        self.finish(result).await;
+    }
+
+    /// Stores the response and ends the turn.
+    fn complete<T: Serialize>(self, result: &Result<T, RpcError>) -> Responder {
+        if let Some(key) = self.key {
+            key.complete(result);
+        }
+        self.responder
+    }
+}
+
+/// Runs work that may block on a worker thread.
+pub async fn off_thread<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, RpcError> + Send + 'static,
+) -> Result<T, RpcError> {
+    let finished = tokio::task::spawn_blocking(work).await;
+    finished.unwrap_or_else(|_panicked| Err(RpcError::internal("the operation failed inside the server")))
 }

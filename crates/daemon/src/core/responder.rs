@@ -110,9 +110,9 @@ impl Responder {
         self.busy = Some(busy);
     }
 
-    /// Holds a permit until the response is queued.
-    pub fn hold(&mut self, permit: OwnedSemaphorePermit) {
-        self.permits.push(permit);
+    /// Holds a permit, if there is one, until the response is queued.
+    pub fn hold(&mut self, permit: Option<OwnedSemaphorePermit>) {
+        self.permits.extend(permit);
     }
 
     /// The id that the response carries, for code that encodes the whole response; `None` for a notification.
@@ -137,11 +137,22 @@ impl Responder {
         }
     }
 
-    /// Sends a response that was already encoded with [`Responder::id`].
-    pub async fn send_raw(mut self, response: Vec<u8>) {
-        self.record(None);
-        if let Some(reply) = self.reply.take() {
-            reply.raw(response).await;
+    /// Sends an error as the response.
+    pub async fn reject(self, error: RpcError) {
+        self.send(Err::<(), _>(error)).await;
+    }
+
+    /// Sends a response that was already encoded with [`Responder::id`], or an error.
+    pub async fn send_encoded(mut self, response: Result<Option<Vec<u8>>, RpcError>) {
+        match response {
+            Ok(Some(response)) => {
+                self.record(None);
+                if let Some(reply) = self.reply.take() {
+                    reply.raw(response).await;
+                }
+            }
+            Ok(None) => self.send(Ok(())).await,
+            Err(error) => self.reject(error).await,
         }
     }
 

@@ -12,7 +12,8 @@ use sha2::{Digest as _, Sha256};
 use wire::jsonrpc::RpcError;
 
 use super::effects::Effects;
-use super::request::{AuthorizedRequest, Details, RequestContext};
+use super::prepare::PrepareContext;
+use super::request::{AuthorizedRequest, Details};
 use super::session::{Face, Session};
 use crate::net::auth::Scope;
 
@@ -31,6 +32,19 @@ pub enum Schedule {
     Exclusive,
 }
 
+/// What limits how many requests of a method a connection runs at the same time, for faces whose connections admit
+/// requests by kind.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Admission {
+    /// Nothing: it runs at once.
+    Unlimited,
+    /// A slot; without a free one it waits, and so do the slotted requests behind it.
+    Slot,
+    /// Memory for input and output that waits for processes; without it the request is refused, because a later request
+    /// may be the one that ends the process.
+    ProcessMemory,
+}
+
 /// One row of a method table, whatever the type of its parameters.
 pub trait Method<F: Face>: Sync {
     /// The name on the wire.
@@ -38,9 +52,17 @@ pub trait Method<F: Face>: Sync {
     /// What the caller must be allowed to do.
     fn scope(&self) -> Scope;
     /// How it runs beside others.
-    fn schedule(&self) -> Schedule;
+    fn schedule(&self) -> Schedule {
+        Schedule::Immediate
+    }
+    /// What limits its connection.
+    fn admission(&self) -> Admission {
+        Admission::Unlimited
+    }
     /// Whether it takes an idempotency key.
-    fn is_idempotent(&self) -> bool;
+    fn is_idempotent(&self) -> bool {
+        false
+    }
     /// Decodes the parameters.
     fn decode(&'static self, params: &Params) -> Result<Decoded<F>, RpcError>;
 }
@@ -66,7 +88,7 @@ pub trait Call<F: Face>: Send {
     /// A digest of everything that decides what it does, for approvals that hold for the same request again.
     fn digest(&self) -> String;
     /// Checks and converts the parameters, once.
-    fn prepare(&self, session: &Session<F>, context: &RequestContext) -> Result<Prepared<F>, RpcError>;
+    fn prepare(&self, context: &PrepareContext<'_, F>) -> Result<Prepared<F>, RpcError>;
 }
 
 /// The action of a request, which runs once it is authorized.
@@ -74,7 +96,7 @@ type RequestAction<F> = Box<dyn FnOnce(&mut Session<F>, AuthorizedRequest) + Sen
 /// Reads the idempotency key and the fingerprint of a request.
 type KeyFn<P> = fn(&P) -> Option<(&str, u64)>;
 /// Checks and converts parameters.
-type PrepareFn<F, P> = fn(&Arc<P>, &Session<F>, &RequestContext) -> Result<Prepared<F>, RpcError>;
+type PrepareFn<F, P> = fn(&Arc<P>, &PrepareContext<'_, F>) -> Result<Prepared<F>, RpcError>;
 
 /// A checked request: its effects, and the action that runs once they are authorized.
 pub struct Prepared<F: Face> {
@@ -85,7 +107,22 @@ pub struct Prepared<F: Face> {
 impl<F: Face> Prepared<F> {
     /// A request that needs no authorization beyond its scope.
     pub fn new(run: impl FnOnce(&mut Session<F>, AuthorizedRequest) + Send + 'static) -> Prepared<F> {
-        Prepared { effects: Effects::None, run: Box::new(run) }
+        Prepared::with_effects(Effects::None, run)
+    }
+
+    /// A request without effects whose response is the result of a future.
+    pub fn response<T: Serialize + Send + 'static>(
+        result: impl Future<Output = Result<T, RpcError>> + Send + 'static,
+    ) -> Prepared<F> {
+        Prepared::new(|session, request| session.spawn(async move { request.finish(result.await).await }))
+    }
+
+    /// A request whose response is the result of work that may block; it runs on a worker thread in the request's turn.
+    pub fn blocking<T: Serialize + Send + 'static>(
+        effects: Effects,
+        work: impl FnOnce() -> Result<T, RpcError> + Send + 'static,
+    ) -> Prepared<F> {
+        Prepared::with_effects(effects, |session, request| session.spawn(request.run_blocking(work)))
     }
 
     /// A request with effects on commands or files.
@@ -105,6 +142,8 @@ pub struct Row<F: Face, P> {
     pub scope: Scope,
     /// How it runs beside others.
     pub schedule: Schedule,
+    /// What limits its connection.
+    pub admission: Admission,
     /// The session that the parameters name, in protocols that name it there.
     pub session: fn(&P) -> Option<&str>,
     /// What the audit records of the parameters.
@@ -140,6 +179,10 @@ impl<F: Face, P: DeserializeOwned + Serialize + Send + Sync + 'static> Method<F>
         self.schedule
     }
 
+    fn admission(&self) -> Admission {
+        self.admission
+    }
+
     fn is_idempotent(&self) -> bool {
         self.key.is_some()
     }
@@ -157,14 +200,6 @@ impl<F: Face, P: DeserializeOwned + 'static> Method<F> for ConnectionRow<F, P> {
 
     fn scope(&self) -> Scope {
         self.scope
-    }
-
-    fn schedule(&self) -> Schedule {
-        Schedule::Immediate
-    }
-
-    fn is_idempotent(&self) -> bool {
-        false
     }
 
     fn decode(&'static self, params: &Params) -> Result<Decoded<F>, RpcError> {
@@ -204,8 +239,8 @@ impl<F: Face, P: DeserializeOwned + Serialize + Send + Sync + 'static> Call<F> f
         hex::encode(Sha256::digest(format!("{} {params}", self.row.name)))
     }
 
-    fn prepare(&self, session: &Session<F>, context: &RequestContext) -> Result<Prepared<F>, RpcError> {
-        (self.row.prepare)(&self.params, session, context)
+    fn prepare(&self, context: &PrepareContext<'_, F>) -> Result<Prepared<F>, RpcError> {
+        (self.row.prepare)(&self.params, context)
     }
 }
 

@@ -14,7 +14,7 @@ use crate::config::{Config, Listeners, Paths};
 use crate::core::Core;
 use crate::core::request::ConnectionContext;
 use crate::core::session::Face as _;
-use crate::faces::exec_server::listen::{ExecServerTransport, WebSocketFrontEnd, WsAuth, bind};
+use crate::faces::exec_server::listen::{ExecServerTransport, WebSocketFrontEnd, WsAuth};
 use crate::faces::exec_server::relay::{self, RemoteExecutorConfig, RemoteExecutorError};
 use crate::faces::exec_server::{self, ExecServer};
 use crate::net::auth::Caller;
@@ -31,11 +31,11 @@ pub async fn exec_server(config: &Config, paths: &Paths, face: &ExecServerArgs) 
             let link = link::stdio::open(&exec_server::link_limits())
                 .context("cannot use standard input and output")?;
             let context = ConnectionContext::new(Caller::on_stdio(), Transport::Stdio);
-            exec_server::serve(service.clone(), link, context, ending.stop.clone()).await;
+            exec_server::serve(service.clone(), link, context).await;
         }
         ExecServerTransport::WebSocket { bind_address } => {
             let auth = ws_auth(&face.ws_auth)?;
-            let listener = bind(bind_address, &auth).await?;
+            let listener = auth.bind(bind_address).await?;
             let mut out = std::io::stdout().lock();
             writeln!(out, "ws://{}", listener.local_addr()?)?;
             out.flush()?;
@@ -127,7 +127,7 @@ impl ExecServerFace {
         let service = Arc::new(ExecServer::new(core.clone()));
         let mut url = None;
         if let Some((address, auth)) = self.listen {
-            let listener = bind(address, &auth).await?;
+            let listener = auth.bind(address).await?;
             url = Some(format!("ws://{}", listener.local_addr()?));
             let sockets = WebSocketFrontEnd::server(service.clone(), auth, self.max_connections);
             tasks.spawn(sockets.run(listener));
@@ -152,7 +152,7 @@ async fn register(
 ) -> Result<(), RemoteExecutorError> {
     let serve = |link| {
         let context = ConnectionContext::new(Caller::through_rendezvous(), Transport::Ws);
-        exec_server::serve(service.clone(), link, context, service.core().stop.child_token())
+        exec_server::serve(service.clone(), link, context)
     };
     tokio::select! {
         ended = relay::run(executor, serve, &service.core().tasks) => ended.map(|never| match never {}),

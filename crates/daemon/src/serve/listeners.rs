@@ -248,7 +248,7 @@ async fn end_revoked(server: &HttpFrontEnd, stop: CancellationToken) {
     let mut changes = server.authenticator.auth.changed();
     while let Some(Ok(())) = stop.run_until_cancelled(changes.changed()).await {
         let auth = &server.authenticator.auth;
-        server.face.open_sessions().end_revoked(|caller| !auth.is_valid(caller));
+        server.face.sessions().end_revoked(|caller| !auth.is_valid(caller));
     }
 }
 
@@ -262,7 +262,7 @@ async fn drain(
     let (face, core) = (&sockets.front_end().face, sockets.front_end().face.core());
     let drained = async {
         sockets.tasks.close();
-        let mut sessions = vec![face.open_sessions().tasks()];
+        let mut sessions = vec![face.sessions().tasks()];
         sessions.extend(exec_server.map(|face| face.sessions().tasks()));
         let done = async { tokio::join!(super::shut_down(core, &sessions), sockets.tasks.wait()) };
         if tokio::time::timeout(timeout, done).await.is_err() {

@@ -7,11 +7,13 @@ use daemon::core::Core;
 use daemon::core::dispatch::{Dispatch, dispatch};
 use daemon::core::effects::{CommandEffects, Effects};
 use daemon::core::events::{self, LogEntry};
-use daemon::core::request::{ConnectionContext, Details, RequestContext, Requester};
+use daemon::core::prepare::PrepareContext;
+use daemon::core::request::{ConnectionContext, Details, Requester};
 use daemon::core::session::{
-    self, Face, Retention, SessionConnection, SessionMessage, SessionOptions, SessionRegistry, SubscriptionId,
+    self, Face, Retention, SessionConnection, SessionMessage, SessionOptions, SessionRegistry, StartOptions,
+    SubscriptionId,
 };
-use daemon::core::table::{ConnectionRow, Method, Prepared, Row, Schedule, detail, no_details};
+use daemon::core::table::{Admission, ConnectionRow, Method, Prepared, Row, Schedule, detail, no_details};
 use daemon::net::auth::Scope;
 use engine::process::{ExitStatus, Item, Process, ProcessId, ProcessSpec, Program, Stdin};
 use link::Link;
@@ -54,6 +56,7 @@ static TABLE: &[&dyn Method<Demo>] = &[
         name: "run",
         scope: Scope::Exec,
         schedule: Schedule::Read,
+        admission: Admission::Unlimited,
         session: |params| Some(&params.session),
         audit: |params| detail("argv", &params.argv.join(" ")),
         key: None,
@@ -70,12 +73,11 @@ pub(crate) enum DemoCall {
 pub(crate) struct Demo {
     core: Arc<Core>,
     sessions: SessionRegistry<Demo>,
-    retention: Retention,
 }
 
 impl Demo {
     pub(crate) fn new(core: Arc<Core>) -> Demo {
-        Demo { core, sessions: SessionRegistry::default(), retention: Retention::default() }
+        Demo { core, sessions: SessionRegistry::new(Retention::default()) }
     }
 }
 
@@ -92,9 +94,6 @@ impl Face for Demo {
     fn sessions(&self) -> &SessionRegistry<Demo> {
         &self.sessions
     }
-    fn retention(&self) -> &Retention {
-        &self.retention
-    }
     fn table() -> &'static [&'static dyn Method<Demo>] {
         TABLE
     }
@@ -107,9 +106,6 @@ impl Face for Demo {
     fn session_closed(id: &str) -> RpcError {
         RpcError::invalid_params(format!("no session {id}"))
     }
-    fn key_in_use() -> RpcError {
-        RpcError::invalid_params("key in use")
-    }
     fn process_closed(session: &mut Session, process: &ProcessId) {
         session.engine.remove(process)
     }
@@ -118,12 +114,12 @@ impl Face for Demo {
 type Session = session::Session<Demo>;
 
 // The first conversion: from parameters to effects and an action.
-fn run(params: &Arc<Run>, session: &Session, context: &RequestContext) -> Result<Prepared<Demo>, RpcError> {
+fn run(params: &Arc<Run>, context: &PrepareContext<'_, Demo>) -> Result<Prepared<Demo>, RpcError> {
     if params.argv.is_empty() {
         return Err(RpcError::invalid_params("argv is empty"));
     }
     let program = Program::Argv(params.argv.clone());
-    let cwd = session.start_directory(&session.admit(context, "").map_err(Demo::error)?);
+    let cwd = context.start_directory(&context.admit("").map_err(Demo::error)?);
     let effects = CommandEffects {
         program: program.clone(),
         cwd: cwd.clone(),
@@ -146,7 +142,7 @@ fn run(params: &Arc<Run>, session: &Session, context: &RequestContext) -> Result
             confinement: None,
         };
         let result = |process: &Process| json!({ "process": process.id().0 });
-        session.start_process(spec, DemoEvents, request, result);
+        session.start_process(spec, StartOptions::default(), request, |_, _| DemoEvents, result);
     }))
 }
 
@@ -173,6 +169,13 @@ impl events::ProcessEvents for DemoEvents {
     }
 }
 
+/// A new session with the operator's roots and limits.
+fn open(face: &Arc<Demo>, context: &ConnectionContext) -> Result<SessionOptions<Demo>, engine::Error> {
+    let session = Some(engine::session::random_name()?.into());
+    let requester = Requester { session, ..Requester::new(Demo::NAME, context.caller.clone()) };
+    Ok(SessionOptions::new(face, requester, face.core.engine.open_session()?, ()))
+}
+
 /// Serves one connection; its sessions are kept for the next one.
 pub(crate) async fn serve(face: Arc<Demo>, link: Link, context: ConnectionContext, stop: CancellationToken) {
     let outgoing = link.outgoing.clone();
@@ -183,19 +186,17 @@ pub(crate) async fn serve(face: Arc<Demo>, link: Link, context: ConnectionContex
         let find = |id: Option<&str>| face.sessions.find(id?, &context.caller);
         let requester = Requester::new(Demo::NAME, context.caller.clone());
         match dispatch::<Demo>(&face.core, &context, requester, request, find) {
-            Ok(Dispatch::Connection(DemoCall::Open(_), responder)) => {
-                match SessionOptions::new(&face, &context.caller, ()) {
-                    Ok(options) => {
-                        let handle = options.open(connection);
-                        responder.send(Ok(json!({ "session": &*handle.id }))).await;
-                        sessions.push((handle, SubscriptionId::FIRST));
-                    }
-                    Err(error) => responder.send(Err::<(), _>(Demo::error(error))).await,
+            Ok(Dispatch::Connection(DemoCall::Open(_), responder)) => match open(&face, &context) {
+                Ok(options) => {
+                    let handle = options.open(connection);
+                    responder.send(Ok(json!({ "session": &*handle.id }))).await;
+                    sessions.push((handle, SubscriptionId::FIRST));
                 }
-            }
+                Err(error) => responder.reject(Demo::error(error)).await,
+            },
             Ok(Dispatch::Connection(DemoCall::Resume(params), responder)) => {
                 let Some(handle) = face.sessions.find(&params.session, &context.caller) else {
-                    responder.send(Err::<(), _>(Demo::session_closed(&params.session))).await;
+                    responder.reject(Demo::session_closed(&params.session)).await;
                     continue;
                 };
                 let result = |lost| json!({ "lost": lost });
@@ -205,7 +206,7 @@ pub(crate) async fn serve(face: Arc<Demo>, link: Link, context: ConnectionContex
             }
             Ok(Dispatch::Session(request, handle)) => drop(handle.request(request).await),
             Ok(Dispatch::NoSession(id, responder)) => {
-                responder.send(Err::<(), _>(Demo::session_closed(&id.unwrap_or_default()))).await;
+                responder.reject(Demo::session_closed(&id.unwrap_or_default())).await;
             }
             Err(rejected) => rejected.respond().await,
         }

@@ -30,6 +30,8 @@ pub struct ServedDaemon {
     pub child: Child,
     out: BufReader<ChildStdout>,
     pub address: SocketAddr,
+    /// The HTTP listener of REXD, if there is one.
+    pub http: Option<SocketAddr>,
 }
 
 impl ServedDaemon {
@@ -44,13 +46,15 @@ impl ServedDaemon {
     pub fn spawn(mut command: Command) -> ServedDaemon {
         let mut child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
         let mut out = BufReader::new(child.stdout.take().unwrap());
-        let mut line = String::new();
+        let (mut line, mut http) = (String::new(), None);
         while !line.contains("ws://") {
             line.clear();
             assert!(out.read_line(&mut line).unwrap() > 0, "it does not listen");
+            let address = line.split_once("http://").map(|(_, address)| address.trim().trim_end_matches('/'));
+            http = http.or(address.map(|address| address.parse().unwrap()));
         }
         let address = line.trim().rsplit("ws://").next().unwrap().parse().unwrap();
-        ServedDaemon { child, out, address }
+        ServedDaemon { child, out, address, http }
     }
 
     pub fn connect(&self) -> Codex {
@@ -90,14 +94,18 @@ impl Drop for ServedDaemon {
     }
 }
 
-/// `rexd serve` with exec-server beside REXD on a unix socket, and a client of REXD.
-pub fn beside(sandbox: &Sandbox) -> (ServedDaemon, Client<Lines<UnixStream, UnixStream>>) {
-    let unix = sandbox.path("rexd.sock");
+/// `rexd serve` with exec-server beside REXD on a unix socket.
+pub fn serve(sandbox: &Sandbox) -> Command {
     let mut command = sandbox.command(env!("CARGO_BIN_EXE_rexd"));
-    command.arg("serve").arg("--config").arg(sandbox.config()).arg("--unix").arg(&unix);
+    command.arg("serve").arg("--config").arg(sandbox.config()).arg("--unix").arg(sandbox.path("rexd.sock"));
     command.args(["--exec-server", "ws://127.0.0.1:0"]);
-    let served = ServedDaemon::spawn(command);
-    let rexd = Client::new(Lines::connect(&unix).unwrap(), Log::new());
+    command
+}
+
+/// The same, running, and a client of REXD.
+pub fn beside(sandbox: &Sandbox) -> (ServedDaemon, Client<Lines<UnixStream, UnixStream>>) {
+    let served = ServedDaemon::spawn(serve(sandbox));
+    let rexd = Client::new(Lines::connect(&sandbox.path("rexd.sock")).unwrap(), Log::new());
     (served, rexd)
 }
 

@@ -61,6 +61,17 @@ pub enum DialError {
     Late(std::time::Duration),
 }
 
+impl DialError {
+    /// True if the URL or a header is invalid, so that no attempt can succeed.
+    pub fn is_permanent(&self) -> bool {
+        match self {
+            DialError::Url { .. } | DialError::Header(_) => true,
+            DialError::Reach { .. } | DialError::Tls { .. } | DialError::Refused { .. } => false,
+            DialError::Broken(_) | DialError::Late(_) => false,
+        }
+    }
+}
+
 /// Any byte stream in both directions.
 pub(crate) trait Duplex: tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin + Send {}
 

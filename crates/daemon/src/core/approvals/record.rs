@@ -20,8 +20,9 @@ pub(super) struct ApprovalRecord {
     pub(super) state: ApprovalState,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) by: Option<String>,
+    /// The name of the requests to which the answer also applies.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(super) scope: Option<StoredScope>,
+    pub(super) scope: Option<String>,
     pub(super) caller: String,
     pub(super) client: String,
     pub(super) face: String,
@@ -56,15 +57,6 @@ pub(super) enum ApprovalState {
     Expired,
     Withdrawn,
     Abandoned,
-}
-
-/// The requests to which an answer also applies.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub(super) enum StoredScope {
-    Once,
-    Session,
-    Rule,
 }
 
 /// An answer that applies until its rule changes.
@@ -116,22 +108,16 @@ impl ApprovalRecord {
         };
         if let Resolution::Answered(answer) = outcome {
             self.by = Some(answer.by.to_string());
-            self.scope = Some(match answer.scope {
-                Scope::Once => StoredScope::Once,
-                Scope::Session => StoredScope::Session,
-                Scope::Rule => StoredScope::Rule,
-            });
+            self.scope = Some(answer.scope.name().to_owned());
         }
     }
 
     /// How it was settled; `None` while it is pending.
     pub(super) fn outcome(&self) -> Option<Resolution> {
         let answered = |choice| {
-            let scope = match self.scope {
-                None | Some(StoredScope::Once) => Scope::Once,
-                Some(StoredScope::Session) => Scope::Session,
-                Some(StoredScope::Rule) => Scope::Rule,
-            };
+            let scopes = [Scope::Session, Scope::Rule];
+            let scope = scopes.into_iter().find(|scope| Some(scope.name()) == self.scope.as_deref());
+            let scope = scope.unwrap_or(Scope::Once);
             Resolution::Answered(ApprovalAnswer {
                 choice,
                 scope,

@@ -14,11 +14,12 @@ pub use replay::NotYet;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use engine::process::{Item, LogReader, Process};
+use engine::process::{Item, LogReader, Process, ProcessId};
 use link::Outgoing;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
 use tokio_util::task::TaskTracker;
+use wire::jsonrpc::RpcError;
 
 use super::Core;
 use super::request::Details;
@@ -28,7 +29,7 @@ use publisher::Publisher;
 
 /// Publisher inbox: messages that wait; senders wait when it is full.
 const PUBLISHER_MESSAGES: usize = 64;
-/// FileEventBatch of the listener that wait; the session's own task makes them and waits.
+/// Changes of the listener that wait; the session's own task makes them and waits.
 const SUBSCRIPTION_MESSAGES: usize = 4;
 
 /// Converts the log of one process into events of a protocol, and holds the numbers that its events have.
@@ -37,13 +38,20 @@ pub trait ProcessEvents: Send + 'static {
     fn encode(&mut self, entry: &LogEntry<'_>, next_id: u64) -> Vec<Bytes>;
     /// The operation and the details in the audit record of the process's end.
     fn audit_end(&self, process: &Process) -> (&'static str, Details);
+    /// Called when the process runs, before its start is answered.
+    fn started(&mut self) {}
+    /// Called when the process could not be started, before that is answered. Returns the event for it, if there is one.
+    fn start_failed(&mut self, _process: &ProcessId, _error: &RpcError) -> Option<EncodeEvent> {
+        None
+    }
     /// Called before the log is read again.
     fn before_read(&mut self, _reader: &mut LogReader) {}
     /// Called when a client listens again after the session had no connection.
     fn resubscribed(&mut self, _reader: &mut LogReader) {}
-    /// Called when output was lost before it was read.
-    fn lost(&mut self) {}
 }
+
+/// Encodes one event; receives its number.
+pub type EncodeEvent = Box<dyn FnOnce(u64) -> Vec<u8> + Send>;
 
 /// An entry of a process's log.
 #[derive(Debug)]
@@ -106,7 +114,7 @@ pub enum PublisherMessage<E> {
     /// Publish the log of a process, to its end. Replaces an earlier reader of the same process.
     Follow(Box<Follow<E>>),
     /// Publish one event; it gets its number when it is its turn.
-    Publish(Box<dyn FnOnce(u64) -> Vec<u8> + Send>),
+    Publish(EncodeEvent),
 }
 
 /// A change of the listener.

@@ -206,10 +206,7 @@ impl<F: Face> Publisher<F> {
                 current.counted_to = current.counted_to.max(next.0);
                 self.core.metrics.output_bytes(*stream, new);
             }
-            Item::Lost { bytes, .. } => {
-                self.core.metrics.lost_bytes(*bytes);
-                events.lost();
-            }
+            Item::Lost { bytes, .. } => self.core.metrics.lost_bytes(*bytes),
             Item::Output { .. } | Item::Exited { .. } | Item::Closed(_) | Item::Disconnected => {}
         }
         for line in events.encode(&LogEntry { process, reader, item: &item }, self.buffer.next_id()) {

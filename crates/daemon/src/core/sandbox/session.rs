@@ -140,24 +140,14 @@ fn nothing(name: Option<String>) -> Confinement {
 }
 
 /// Why a process cannot be confined as it requests.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub enum SandboxRefusal {
     /// It names a profile that is not configured.
-    Unknown(UnknownProfile),
+    #[error(transparent)]
+    Unknown(#[from] UnknownProfile),
     /// The sandbox could not be prepared.
-    Failed(Error),
-}
-
-impl From<UnknownProfile> for SandboxRefusal {
-    fn from(unknown: UnknownProfile) -> SandboxRefusal {
-        SandboxRefusal::Unknown(unknown)
-    }
-}
-
-impl From<Error> for SandboxRefusal {
-    fn from(error: Error) -> SandboxRefusal {
-        SandboxRefusal::Failed(error)
-    }
+    #[error(transparent)]
+    Failed(#[from] Error),
 }
 
 fn confined(

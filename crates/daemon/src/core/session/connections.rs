@@ -84,7 +84,7 @@ impl<F: Face> SessionMessage<F> {
                         responder.send(Ok(result(gap.lost))).await;
                         drop(gap);
                     }
-                    Some(Err(NotYet)) | None => responder.send(Err::<(), _>(closed)).await,
+                    Some(Err(NotYet)) | None => responder.reject(closed).await,
                 }
             });
         });

@@ -55,6 +55,12 @@ impl<F: Face> SessionHandle<F> {
         }
     }
 
+    /// Ends the session and waits until it has ended completely.
+    pub async fn end(&self) {
+        self.send(SessionMessage::End).await;
+        self.inbox.closed().await;
+    }
+
     /// Ends the session without waiting for it.
     pub fn end_soon(&self) {
         self.send_soon(SessionMessage::End);

@@ -27,27 +27,25 @@ pub use requests::PendingRequest;
 use std::path::PathBuf;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::time::Duration;
 
 use engine::approval::{ApprovalUpdate, ApproverRegistration};
-use engine::files::PathGuard;
 use engine::process::{Cursor, Process, ProcessId, ProcessSpec};
-use engine::{Limits, RootedPath, Roots};
+use engine::{Limits, Roots};
 use futures_util::FutureExt as _;
 use link::Outgoing;
 use link::rpc::Params;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio::sync::mpsc;
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use wire::jsonrpc::RpcError;
 
 use super::Core;
-use super::authorize::Authorization;
-use super::effects::{Effects, FileEffects};
-use super::events::{EventOptions, Follow, ProcessEvents, PublisherHandle, PublisherMessage};
-use super::path_rules::PathRules;
-use super::request::{AuthorizedRequest, RequestContext, Requester};
+use super::events::{EncodeEvent, EventOptions, Follow, ProcessEvents, PublisherHandle, PublisherMessage};
+use super::request::{AuthorizedRequest, Requester};
 use super::responder::Responder;
 use super::sandbox::SessionSandbox;
 use super::table::Method;
@@ -75,14 +73,16 @@ pub trait Face: Sized + Send + Sync + 'static {
     fn core(&self) -> &Arc<Core>;
     /// The open sessions of this face.
     fn sessions(&self) -> &SessionRegistry<Self>;
-    /// How long its sessions are kept without a connection.
-    fn retention(&self) -> &Retention;
     /// Its method table.
     fn table() -> &'static [&'static dyn Method<Self>];
     /// Decodes parameters; the error names what is wrong with them.
     fn decode<P: DeserializeOwned>(params: &Params) -> Result<P, RpcError>;
     /// The engine's error in the protocol's codes.
     fn error(error: engine::Error) -> RpcError;
+    /// The error of a start that failed.
+    fn start_error(&self, error: engine::Error) -> RpcError {
+        Self::error(error)
+    }
     /// The error for a method that is not in the table.
     fn unknown_method(name: &str) -> RpcError {
         RpcError::method_not_found(name)
@@ -90,7 +90,9 @@ pub trait Face: Sized + Send + Sync + 'static {
     /// The error for a request that reaches a session after its end.
     fn session_closed(id: &str) -> RpcError;
     /// The error for an idempotency key that another request uses.
-    fn key_in_use() -> RpcError;
+    fn key_in_use() -> RpcError {
+        RpcError::invalid_request("the key is in use by another request")
+    }
 
     /// Called when the session has lost its connection and is kept for the next one.
     fn disconnected(_session: &mut Session<Self>) {}
@@ -99,7 +101,7 @@ pub trait Face: Sized + Send + Sync + 'static {
     /// Called when an operation waits for an approval, or no longer does.
     fn approval_update(_session: &mut Session<Self>, _update: &ApprovalUpdate) {}
     /// The event for clients when the daemon ends.
-    fn shutdown_event(_session: &Session<Self>) -> Option<Box<dyn FnOnce(u64) -> Vec<u8> + Send>> {
+    fn shutdown_event(_session: &Session<Self>) -> Option<EncodeEvent> {
         None
     }
     /// Whether a disconnected session may end at once, because a client loses nothing with it.
@@ -107,7 +109,18 @@ pub trait Face: Sized + Send + Sync + 'static {
         false
     }
     /// Called when the session ends: releases what only its state holds.
-    fn close(_session: &mut Session<Self>) {}
+    fn close(session: &mut Session<Self>) {
+        Self::disconnected(session);
+    }
+}
+
+/// How a process is started.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct StartOptions {
+    /// Bytes of published output that are kept, so that they can be read again.
+    pub retained_bytes: u64,
+    /// How long output is held back after the response was written, for clients that lose events that arrive too early.
+    pub output_delay: Option<Duration>,
 }
 
 /// A session. Its own task drives it, message by message.
@@ -276,33 +289,52 @@ impl<F: Face> Session<F> {
 
     /// Responds with an error.
     pub fn reject(&self, responder: Responder, error: RpcError) {
-        self.respond(responder, Err::<(), _>(error));
+        self.spawn(responder.reject(error));
     }
 
-    /// Starts a process, responds with `result` when it runs, and publishes its log from the first byte.
+    /// Starts a process, responds with `result` when it runs, and publishes its log from the first byte. `events` is
+    /// called before the program runs.
     pub fn start_process<T: Serialize + Send + 'static>(
         &mut self,
         spec: ProcessSpec,
-        events: F::Events,
+        options: StartOptions,
         request: AuthorizedRequest,
+        events: impl FnOnce(&mut Session<F>, &Process) -> F::Events,
         result: impl FnOnce(&Process) -> T + Send + 'static,
     ) {
         let starting = match self.engine.start(spec) {
             Ok(starting) => starting,
-            Err(error) => return self.spawn(request.finish(Err::<(), _>(F::error(error)))),
+            Err(error) => return self.spawn(request.reject(F::error(error))),
         };
+        let process = starting.process().clone();
         // Before the program runs, so that its output is kept for this reader.
-        let reader = starting.process().primary_reader(Cursor(0));
-        let (publisher, metrics) = (self.events().clone(), self.core.metrics.clone());
+        let reader = process.primary_reader_retaining(Cursor(0), options.retained_bytes);
+        let mut events = events(self, &process);
+        let (publisher, handle, face) = (self.events().clone(), self.handle(), self.face.clone());
         self.spawn(async move {
             match starting.running().await {
                 Ok(process) => {
-                    request.finish(Ok(result(&process))).await;
-                    let gauge = Some(metrics.process_started(ProcessOwner::Attached));
-                    let follow = Follow { process, reader, events, not_before: None, gauge };
+                    events.started();
+                    let result = Ok(result(&process));
+                    match options.output_delay {
+                        Some(_) => request.finish_written(result).await,
+                        None => request.finish(result).await,
+                    }
+                    let not_before = options.output_delay.map(|delay| Instant::now() + delay);
+                    let gauge = Some(face.core().metrics.process_started(ProcessOwner::Attached));
+                    let follow = Follow { process, reader, events, not_before, gauge };
                     publisher.send(PublisherMessage::Follow(Box::new(follow))).await;
                 }
-                Err(error) => request.finish(Err::<(), _>(F::error(error))).await,
+                Err(error) => {
+                    let error = face.start_error(error);
+                    let event = events.start_failed(process.id(), &error);
+                    request.reject(error).await;
+                    if let Some(encode) = event {
+                        publisher.send(PublisherMessage::Publish(encode)).await;
+                    }
+                    let remove = move |session: &mut Session<F>| session.engine.remove(process.id());
+                    handle.send(SessionMessage::update(remove)).await;
+                }
             }
         });
     }
@@ -336,57 +368,6 @@ impl<F: Face> Session<F> {
     /// Whether a connection or event stream receives its events.
     pub fn is_subscribed(&self) -> bool {
         self.connections.liveness.is_subscribed()
-    }
-
-    /// A path of a request, checked against the roots only.
-    pub fn admit(&self, context: &RequestContext, path: &str) -> Result<RootedPath, engine::Error> {
-        self.roots.admit(&context.cwd, path.as_ref())
-    }
-
-    /// A path as its request may use it: under the session's sandbox and the rules on files.
-    pub fn guarded(&self, context: &RequestContext, path: &RootedPath) -> RootedPath {
-        self.guards(context).into_iter().fold(path.clone(), |path, guard| path.guarded(guard))
-    }
-
-    /// The session's roots under its sandbox and the rules on files.
-    pub fn guarded_roots(&self, context: &RequestContext) -> Roots {
-        self.guards(context).into_iter().fold(self.roots.clone(), |roots, guard| roots.guarded(guard))
-    }
-
-    fn guards(&self, context: &RequestContext) -> Vec<Arc<dyn PathGuard>> {
-        let policy = self.core.policy.current();
-        let mut guards: Vec<Arc<dyn PathGuard>> = Vec::new();
-        if let Some(confinement) = self.sandbox.of_session(&policy) {
-            guards.push(confinement);
-        }
-        if policy.policy.restricts_files() {
-            guards.push(Arc::new(self.rules(context.authorization.clone())));
-        }
-        guards
-    }
-
-    /// The directory that a command starts in. The command is authorized as a whole, with its directory, so rules that
-    /// ask do not ask again about the directory.
-    pub fn start_directory(&self, path: &RootedPath) -> RootedPath {
-        match self.core.policy.current().policy.restricts_files() {
-            true => path.guarded(Arc::new(self.rules(Authorization::everything()))),
-            false => path.clone(),
-        }
-    }
-
-    /// The effects of a request on files, if the policy has rules on files.
-    pub fn file_effects(
-        &self,
-        effects: impl FnOnce() -> Result<FileEffects, RpcError>,
-    ) -> Result<Effects, RpcError> {
-        match self.core.policy.current().policy.restricts_files() {
-            true => Ok(Effects::Files(Box::new(effects()?))),
-            false => Ok(Effects::None),
-        }
-    }
-
-    fn rules(&self, authorization: Authorization) -> PathRules {
-        PathRules { policy: self.core.policy.clone(), requester: self.requester.clone(), authorization }
     }
 }
 

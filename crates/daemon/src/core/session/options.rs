@@ -9,7 +9,6 @@ use super::{Face, Session, SessionConnection, SessionHandle};
 use crate::core::events::EventOptions;
 use crate::core::request::Requester;
 use crate::core::sandbox::SessionSandbox;
-use crate::net::auth::Caller;
 
 /// What a session is made from.
 pub struct SessionOptions<F: Face> {
@@ -38,26 +37,27 @@ pub struct SessionOptions<F: Face> {
 }
 
 impl<F: Face> SessionOptions<F> {
-    /// A resumable session of this caller with the operator's roots and limits, whose events are replayed.
+    /// A resumable session of this requester with the operator's roots and limits, whose events are replayed.
     pub fn new(
         face: &Arc<F>,
-        caller: &Arc<Caller>,
+        requester: Requester,
+        engine: engine::Session,
         state: F::State,
-    ) -> Result<SessionOptions<F>, engine::Error> {
-        let (core, id) = (face.core(), engine::session::random_name()?);
-        Ok(SessionOptions {
+    ) -> SessionOptions<F> {
+        let core = face.core();
+        SessionOptions {
             face: face.clone(),
-            requester: Requester { session: Some(id.into()), ..Requester::new(F::NAME, caller.clone()) },
-            engine: core.engine.open_session()?,
+            requester,
+            engine,
             roots: core.roots.clone(),
             cwd: core.roots.paths().first().cloned().unwrap_or_default(),
             limits: core.limits.clone(),
             sandbox: SessionSandbox::new(None, core.roots.clone()),
-            events: EventOptions::replaying(face.retention().resume_bytes),
+            events: EventOptions::replaying(face.sessions().retention.resume_bytes),
             can_approve: false,
             is_resumable: true,
             state,
-        })
+        }
     }
 
     /// Opens the session on a connection.

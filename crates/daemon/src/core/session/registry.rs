@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use link::rpc::InFlight;
 use tokio_util::task::TaskTracker;
 
-use super::{Face, SessionHandle};
+use super::{Face, Retention, SessionHandle};
 use crate::net::auth::Caller;
 
 /// Callers whose requests are counted; beyond it, callers without a running request are dropped.
@@ -15,6 +15,8 @@ const MAX_CALLERS: usize = 1_024;
 
 /// Every session that is not bound to one connection for good, and the tasks of all sessions of a face.
 pub struct SessionRegistry<F: Face> {
+    /// How long sessions are kept without a connection.
+    pub retention: Retention,
     open: Mutex<OpenSessions<F>>,
     /// Counts how often a session lost its connection, to order them.
     disconnections: AtomicU64,
@@ -27,18 +29,18 @@ struct OpenSessions<F: Face> {
     requests: HashMap<Arc<str>, InFlight>,
 }
 
-impl<F: Face> Default for SessionRegistry<F> {
-    fn default() -> SessionRegistry<F> {
+impl<F: Face> SessionRegistry<F> {
+    /// A registry without sessions.
+    pub fn new(retention: Retention) -> SessionRegistry<F> {
         let open = OpenSessions { sessions: HashMap::new(), requests: HashMap::new() };
         SessionRegistry {
+            retention,
             open: Mutex::new(open),
             disconnections: AtomicU64::new(0),
             tasks: TaskTracker::new(),
         }
     }
-}
 
-impl<F: Face> SessionRegistry<F> {
     pub(super) fn add(&self, handle: SessionHandle<F>) {
         self.open().sessions.insert(handle.id.clone(), handle);
     }

@@ -3,13 +3,17 @@
 use std::sync::Arc;
 
 use engine::Error;
+use engine::audit::PolicyOutcome;
+use tokio_util::sync::CancellationToken;
 use wire::jsonrpc::RpcError;
 
 use super::keys::{KeyLookup, KeyReservation};
 use super::scheduler::SchedulerGuard;
-use super::{Face, Session, SessionMessage};
-use crate::core::authorize::{ApprovalNeeded, ApprovalWait, AuthorizationOutcome, authorize};
+use super::{Face, Session, SessionHandle, SessionMessage};
+use crate::core::Core;
+use crate::core::authorize::{ApprovalWait, Refusal, authorize};
 use crate::core::effects::Effects;
+use crate::core::prepare::PrepareContext;
 use crate::core::request::{AuthorizedRequest, RequestContext};
 use crate::core::responder::Responder;
 use crate::core::runtime_policy::RuntimePolicy;
@@ -86,7 +90,7 @@ impl<F: Face> Session<F> {
                 authorization: Default::default(),
                 cancel: request.responder.cancel.clone(),
             };
-            match request.call.prepare(self, &context) {
+            match request.call.prepare(&PrepareContext { session: self, request: &context }) {
                 Ok(prepared) => request.prepared = Some((prepared, context)),
                 Err(error) => return self.reject(request.responder, error),
             }
@@ -94,57 +98,33 @@ impl<F: Face> Session<F> {
         self.authorize(request, turn);
     }
 
-    fn authorize(&mut self, request: Box<PendingRequest<F>>, turn: SchedulerGuard) {
+    fn authorize(&mut self, mut request: Box<PendingRequest<F>>, turn: SchedulerGuard) {
         let policy = self.core.policy.current();
         let is_current = |under: &Arc<RuntimePolicy>| Arc::ptr_eq(under, &policy);
         if request.is_authorized || request.approved_under.as_ref().is_some_and(is_current) {
             return self.run(request, turn);
         }
+        let check = RequestCheck {
+            session: self.handle(),
+            core: self.core.clone(),
+            over: self.over.clone(),
+            policy: policy.clone(),
+        };
         match request.prepared.as_ref().map(|(prepared, _)| &prepared.effects) {
             Some(Effects::Files(_)) if policy.policy.restricts_files() => {
-                let check = RequestCheck {
-                    session: self.handle(),
-                    core: self.core.clone(),
-                    policy,
-                    over: self.over.clone(),
-                };
-                self.spawn(async move { check.files(request, turn).await });
+                self.spawn(check.files(request, turn));
             }
-            Some(Effects::Command(_)) => {
-                let outcome = check(&request, &policy);
-                let check = RequestCheck {
-                    session: self.handle(),
-                    core: self.core.clone(),
-                    policy,
-                    over: self.over.clone(),
-                };
-                self.settle(request, turn, outcome, check);
-            }
+            Some(Effects::Command(_)) => match check.decide(&request) {
+                Ok(decision) => {
+                    request.record_decision(decision);
+                    self.run(request, turn);
+                }
+                Err(refusal) => {
+                    drop(turn);
+                    self.spawn(check.refuse(request, refusal));
+                }
+            },
             Some(Effects::Files(_) | Effects::None) | None => self.run(request, turn),
-        }
-    }
-
-    fn settle(
-        &mut self,
-        mut request: Box<PendingRequest<F>>,
-        turn: SchedulerGuard,
-        outcome: Option<AuthorizationOutcome>,
-        check: RequestCheck<F>,
-    ) {
-        match outcome {
-            None => self.run(request, turn),
-            Some(AuthorizationOutcome::Allowed(decision)) => {
-                request.record_decision(decision);
-                self.run(request, turn);
-            }
-            Some(AuthorizationOutcome::Denied(error, decision)) => {
-                decision.into_iter().for_each(|decision| request.responder.record_decision(decision));
-                self.reject(request.responder, F::error(error));
-            }
-            Some(AuthorizationOutcome::Ask(approval)) => {
-                drop(turn);
-                self.spawn(async move { check.ask(request, *approval).await });
-            }
         }
     }
 
@@ -160,59 +140,61 @@ impl<F: Face> Session<F> {
 }
 
 impl<F: Face> PendingRequest<F> {
-    fn record_decision(&mut self, decision: engine::audit::PolicyOutcome) {
+    fn record_decision(&mut self, decision: Option<PolicyOutcome>) {
         // The decision that an approver was asked about is the one to record.
-        if self.approved_under.is_none() {
+        if let (Some(decision), None) = (decision, &self.approved_under) {
             self.responder.record_decision(decision);
         }
     }
 }
 
-fn check<F: Face>(request: &PendingRequest<F>, policy: &RuntimePolicy) -> Option<AuthorizationOutcome> {
-    let (prepared, context) = request.prepared.as_ref()?;
-    let was_approved = request.approved_under.is_some();
-    authorize(policy, context, &prepared.effects, &|| request.call.digest(), was_approved)
-}
-
 /// What it takes to authorize a request beside its session.
 struct RequestCheck<F: Face> {
-    session: super::SessionHandle<F>,
-    core: Arc<crate::core::Core>,
+    session: SessionHandle<F>,
+    core: Arc<Core>,
+    over: CancellationToken,
     policy: Arc<RuntimePolicy>,
-    over: tokio_util::sync::CancellationToken,
 }
 
 impl<F: Face> RequestCheck<F> {
-    /// Checks effects on files, which may wait for a disk, and runs the request or asks about it.
+    fn decide(&self, request: &PendingRequest<F>) -> Result<Option<PolicyOutcome>, Refusal> {
+        let Some((prepared, context)) = &request.prepared else { return Ok(None) };
+        let was_approved = request.approved_under.is_some();
+        authorize(&self.policy, context, &prepared.effects, &|| request.call.digest(), was_approved)
+    }
+
+    /// Checks effects on files, which may wait for a disk, and runs the request or refuses it.
     async fn files(self, request: Box<PendingRequest<F>>, turn: SchedulerGuard) {
         let work = move || {
-            let outcome = check(&request, &self.policy);
+            let outcome = self.decide(&request);
             (self, request, outcome)
         };
         // If the daemon ends meanwhile, the dropped responder says so.
         let Ok((this, mut request, outcome)) = tokio::task::spawn_blocking(work).await else { return };
         match outcome {
-            Some(AuthorizationOutcome::Denied(error, decision)) => {
-                decision.into_iter().for_each(|decision| request.responder.record_decision(decision));
-                drop(turn);
-                request.responder.send(Err::<(), _>(F::error(error))).await;
-            }
-            Some(AuthorizationOutcome::Ask(approval)) => {
-                drop(turn);
-                this.ask(request, *approval).await;
-            }
-            allowed => {
-                if let Some(AuthorizationOutcome::Allowed(decision)) = allowed {
-                    request.record_decision(decision);
-                }
+            Ok(decision) => {
+                request.record_decision(decision);
                 request.is_authorized = true;
                 this.session.send(SessionMessage::Scheduled(request, turn)).await;
+            }
+            Err(refusal) => {
+                drop(turn);
+                this.refuse(request, refusal).await;
             }
         }
     }
 
-    /// Asks approvers. An accepted request is scheduled again, without the turn it had.
-    async fn ask(self, mut request: Box<PendingRequest<F>>, approval: ApprovalNeeded) {
+    /// Responds to a request that is denied, or asks approvers. An accepted request is scheduled again, without the turn
+    /// it had.
+    async fn refuse(self, mut request: Box<PendingRequest<F>>, refusal: Refusal) {
+        let approval = match refusal {
+            Refusal::Denied(denied) => {
+                let (error, decision) = *denied;
+                decision.into_iter().for_each(|decision| request.responder.record_decision(decision));
+                return request.responder.reject(F::error(error)).await;
+            }
+            Refusal::Ask(approval) => approval,
+        };
         request.responder.record_decision(approval.decision.clone());
         let authorization = request.prepared.as_ref().map(|(_, context)| context.authorization.clone());
         let cancel = request.responder.cancel.clone();
@@ -224,10 +206,10 @@ impl<F: Face> RequestCheck<F> {
             Ok(()) => {
                 request.approved_under = Some(self.policy);
                 if let Err(request) = self.session.request(request).await {
-                    request.responder.send(Err::<(), _>(F::error(Error::Gone))).await;
+                    request.responder.reject(F::error(Error::Gone)).await;
                 }
             }
-            Err(error) => request.responder.send(Err::<(), _>(F::error(error))).await,
+            Err(error) => request.responder.reject(F::error(error)).await,
         }
     }
 }

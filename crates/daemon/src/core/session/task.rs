@@ -39,7 +39,7 @@ impl<F: Face> Session<F> {
         let stop = self.core.stop.clone();
         let face = self.face.clone();
         loop {
-            let expiry = self.connections.liveness.expires_at(face.retention());
+            let expiry = self.connections.liveness.expires_at(&face.sessions().retention);
             let is_disposable = !self.is_subscribed() && F::is_disposable(self);
             tokio::select! {
                 biased;
@@ -66,7 +66,7 @@ impl<F: Face> Session<F> {
 
     /// Whether it lost its connection while too many others wait for theirs.
     fn exceeds_retention(&self) -> bool {
-        let limit = self.face.retention().max_disconnected;
+        let limit = self.face.sessions().retention.max_disconnected;
         limit != usize::MAX && !self.is_subscribed() && self.face.sessions().disconnected() > limit
     }
 
@@ -169,5 +169,5 @@ async fn reject<F: Face>(message: SessionMessage<F>, id: &str) {
         SessionMessage::Complete(responder, _) => responder,
         SessionMessage::Update(_) | SessionMessage::Disconnected(_) | SessionMessage::End => return,
     };
-    responder.send(Err::<(), _>(F::session_closed(id))).await;
+    responder.reject(F::session_closed(id)).await;
 }

@@ -8,10 +8,8 @@ use wire::jsonrpc::RpcError;
 
 /// The engine's error on the wire.
 pub(super) fn rpc_error(error: Error) -> RpcError {
-    if matches!(error, Error::Cancelled) {
-        return withdrawn();
-    }
     let number = match &error {
+        Error::Cancelled => return withdrawn(),
         Error::File { source, .. } => match source.kind() {
             ErrorKind::NotFound => code::NOT_FOUND,
             ErrorKind::PermissionDenied | ErrorKind::InvalidInput | ErrorKind::IsADirectory => {
@@ -19,10 +17,10 @@ pub(super) fn rpc_error(error: Error) -> RpcError {
             }
             _ => code::INTERNAL_ERROR,
         },
-        Error::OutsideRoots { .. } | Error::BadPath { .. } | Error::NotRegular { .. } => {
-            code::INVALID_REQUEST
-        }
-        Error::Denied { .. }
+        Error::OutsideRoots { .. }
+        | Error::BadPath { .. }
+        | Error::NotRegular { .. }
+        | Error::Denied { .. }
         | Error::NoApprover { .. }
         | Error::Refused { .. }
         | Error::Unanswered { .. }
@@ -42,32 +40,16 @@ pub(super) fn rpc_error(error: Error) -> RpcError {
         | Error::AlreadySettled { .. }
         | Error::Guarded { .. }
         | Error::Unsupported { .. }
-        | Error::Deadline { .. }
-        | Error::Cancelled => code::INTERNAL_ERROR,
+        | Error::Deadline { .. } => code::INTERNAL_ERROR,
     };
-    RpcError::new(number, text(&error))
-}
-
-/// The error of a failed start: a missing directory is a failure of the start, not a missing file.
-pub(super) fn start_error(error: Error) -> RpcError {
-    let error = rpc_error(error);
-    match error.code {
-        code::NOT_FOUND => RpcError::internal(error.message),
-        _ => error,
-    }
+    let message = match &error {
+        Error::OutsideRoots { resolved: Some(to), .. } => format!("{error}: it leads to {}", to.display()),
+        _ => error.to_string(),
+    };
+    RpcError::new(number, message)
 }
 
 /// The error of a start that was cancelled while its approval was pending.
 pub(super) fn withdrawn() -> RpcError {
     RpcError::invalid_request("the start was withdrawn")
-}
-
-/// The message, with the target of a path that leads outside the roots.
-fn text(error: &Error) -> String {
-    match error {
-        Error::OutsideRoots { resolved: Some(resolved), .. } => {
-            format!("{error}: it leads to {}", resolved.display())
-        }
-        _ => error.to_string(),
-    }
 }

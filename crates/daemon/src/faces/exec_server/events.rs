@@ -4,12 +4,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use engine::process::{Cursor, ExitStatus, Item, LogReader, Process, Stream};
+use engine::process::{Cursor, ExitStatus, Item, LogReader, Process, ProcessId, Stream};
 use tokio::time::Instant;
 use wire::exec_server::{envelope, v0, v1};
+use wire::jsonrpc::RpcError;
 
 use super::sequence::{ProcessExit, SequenceIndex};
-use crate::core::events::{self, LogEntry};
+use crate::core::events::{self, EncodeEvent, LogEntry};
 use crate::core::request::Details;
 use crate::core::table::detail;
 
@@ -32,24 +33,21 @@ pub(super) enum Protocol {
 /// The notifications of one process.
 #[derive(Debug)]
 pub struct ExecServerEvents {
-    id: String,
-    protocol: Protocol,
-    index: Arc<SequenceIndex>,
+    pub(super) id: String,
+    pub(super) protocol: Protocol,
+    pub(super) index: Arc<SequenceIndex>,
     /// Output that was sent lately is kept for a client that resumed, until it has read.
-    hold: Option<OutputHold>,
+    pub(super) hold: Option<OutputHold>,
 }
 
+/// Since how many reads, and until when, output is kept.
 #[derive(Debug)]
-struct OutputHold {
+pub(super) struct OutputHold {
     reads: u64,
     until: Instant,
 }
 
 impl ExecServerEvents {
-    pub(super) fn new(id: String, protocol: Protocol, index: Arc<SequenceIndex>) -> ExecServerEvents {
-        ExecServerEvents { id, protocol, index, hold: None }
-    }
-
     fn output(&self, process: &Process, stream: Stream, bytes: &[u8], next: Cursor) -> Vec<u8> {
         match self.protocol {
             Protocol::V0 => v1::encode_output_delta(&self.id, stream == Stream::Stderr, bytes),
@@ -106,7 +104,7 @@ impl events::ProcessEvents for ExecServerEvents {
             }
             Item::Lost { bytes, .. } => {
                 // Sequence numbers have no gap; later chunks carry their offset instead.
-                self.index.lost();
+                self.index.update(|state| state.has_lost = true);
                 tracing::warn!(process = %self.id, bytes, "output was dropped while no client was connected");
                 Vec::new()
             }
@@ -119,6 +117,15 @@ impl events::ProcessEvents for ExecServerEvents {
         // `known_as` is the id under which other faces list the process.
         let details = [detail("process_id", &self.id), detail("known_as", &process.id().0)].concat();
         ("process/closed", details)
+    }
+
+    fn started(&mut self) {
+        self.index.update(|state| state.is_running = true);
+    }
+
+    fn start_failed(&mut self, _process: &ProcessId, _error: &RpcError) -> Option<EncodeEvent> {
+        self.index.update(|state| state.has_failed = true);
+        None
     }
 
     fn resubscribed(&mut self, reader: &mut LogReader) {

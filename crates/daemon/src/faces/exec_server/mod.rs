@@ -25,7 +25,6 @@ use engine::process::ProcessId;
 use link::Link;
 use link::rpc::Params;
 use serde::de::DeserializeOwned;
-use tokio_util::sync::CancellationToken;
 use wire::exec_server::{code, v1};
 use wire::jsonrpc::RpcError;
 
@@ -48,7 +47,6 @@ pub struct ExecServer {
     core: Arc<Core>,
     roots: Roots,
     sessions: SessionRegistry<ExecServer>,
-    retention: Retention,
 }
 
 impl ExecServer {
@@ -60,22 +58,16 @@ impl ExecServer {
         };
         let retention =
             Retention { resume: RESUME_FOR, max_disconnected: MAX_DISCONNECTED, ..Retention::default() };
-        ExecServer { core, roots, sessions: SessionRegistry::default(), retention }
+        ExecServer { core, roots, sessions: SessionRegistry::new(retention) }
     }
-}
-
-/// A request that its connection handles.
-#[derive(Debug)]
-pub enum ConnectionCall {
-    /// `initialize`.
-    Initialize(v1::InitializeParams),
 }
 
 impl Face for ExecServer {
     const NAME: &'static str = "exec-server";
     const IDENTITY_PARAMS: &'static [&'static str] = &["processId"];
     type State = ExecServerState;
-    type ConnectionCall = ConnectionCall;
+    /// Only `initialize` is for the connection.
+    type ConnectionCall = v1::InitializeParams;
     type Events = events::ExecServerEvents;
 
     fn core(&self) -> &Arc<Core> {
@@ -84,10 +76,6 @@ impl Face for ExecServer {
 
     fn sessions(&self) -> &SessionRegistry<ExecServer> {
         &self.sessions
-    }
-
-    fn retention(&self) -> &Retention {
-        &self.retention
     }
 
     fn table() -> &'static [&'static dyn Method<ExecServer>] {
@@ -103,16 +91,20 @@ impl Face for ExecServer {
         errors::rpc_error(error)
     }
 
+    fn start_error(&self, error: engine::Error) -> RpcError {
+        match errors::rpc_error(error) {
+            // A missing directory is a failure of the start, not a missing file.
+            error if error.code == code::NOT_FOUND => RpcError::internal(error.message),
+            error => error,
+        }
+    }
+
     fn unknown_method(name: &str) -> RpcError {
         RpcError::new(code::METHOD_NOT_FOUND, format!("unknown method {name:?}"))
     }
 
     fn session_closed(id: &str) -> RpcError {
         RpcError::invalid_request(format!("session {id:?} has ended"))
-    }
-
-    fn key_in_use() -> RpcError {
-        RpcError::invalid_request("the key is in use by another request")
     }
 
     fn disconnected(session: &mut Session) {
@@ -122,16 +114,12 @@ impl Face for ExecServer {
     fn process_closed(session: &mut Session, _process: &ProcessId) {
         session::process_closed(session);
     }
-
-    fn close(session: &mut Session) {
-        session::disconnected(session);
-    }
 }
 
-/// Serves one connection until its peer is done or `stop` is cancelled. Its session is kept for the next connection,
-/// unless the connection cannot be replaced.
-pub async fn serve(face: Arc<ExecServer>, link: Link, context: ConnectionContext, stop: CancellationToken) {
-    Connection::new(face, context, &link).run(link, stop).await;
+/// Serves one connection until its peer is done or the daemon ends. Its session is kept for the next connection, unless
+/// the connection cannot be replaced.
+pub async fn serve(face: Arc<ExecServer>, link: Link, context: ConnectionContext) {
+    Connection::new(face, context, &link).run(link).await;
 }
 
 /// The limits of a link: 64 MiB of a file in base64 and its envelope fit into one message.

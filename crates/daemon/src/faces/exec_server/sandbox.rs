@@ -26,10 +26,11 @@ pub(super) fn restricts_network(request: Option<&FileSystemSandboxContext>) -> b
 
 /// The profile of a sandbox object; `None` if it allows everything.
 pub(super) fn profile(
-    request: &FileSystemSandboxContext,
+    request: Option<&FileSystemSandboxContext>,
     cwd: Option<&Path>,
     own: &ProtectedPaths,
 ) -> Result<Option<Profile>, RpcError> {
+    let Some(request) = request else { return Ok(None) };
     let PermissionProfile::Managed { file_system, network } = &request.permissions else { return Ok(None) };
     let mut profile = Profile::read_only(own);
     profile.name = "client".to_owned();
@@ -43,8 +44,7 @@ pub(super) fn profile(
             profile.protect.clear();
         }
         FileSystemPolicy::Restricted { entries, .. } => {
-            let resolver = PlaceResolver { projects: projects(request, cwd)? };
-            resolver.fill(entries, &mut profile)?;
+            fill(entries, &projects(request, cwd)?, &mut profile)?;
         }
     }
     Ok(Some(profile))
@@ -62,86 +62,79 @@ fn projects(request: &FileSystemSandboxContext, cwd: Option<&Path>) -> Result<Ve
     Ok(cwd.iter().map(|cwd| real(cwd)).collect())
 }
 
-/// Resolves the places that entries name.
-struct PlaceResolver {
-    projects: Vec<PathBuf>,
-}
-
-impl PlaceResolver {
-    /// Fills a profile from the entries. A narrower entry overrides a wider one; of two for the same place, the later one
-    /// counts.
-    fn fill(&self, entries: &[FileSystemEntry], profile: &mut Profile) -> Result<(), RpcError> {
-        let mut entries_by_path: Vec<(PathBuf, FileSystemAccess)> = Vec::new();
-        for entry in entries {
-            for path in self.paths(&entry.path)? {
-                entries_by_path.retain(|(known, _)| *known != path);
-                entries_by_path.push((path, entry.access));
-            }
+/// Fills a profile from the entries. A narrower entry overrides a wider one; of two for the same place, the later one
+/// counts.
+fn fill(entries: &[FileSystemEntry], projects: &[PathBuf], profile: &mut Profile) -> Result<(), RpcError> {
+    let mut entries_by_path: Vec<(PathBuf, FileSystemAccess)> = Vec::new();
+    for entry in entries {
+        for path in paths(&entry.path, projects)? {
+            entries_by_path.retain(|(known, _)| *known != path);
+            entries_by_path.push((path, entry.access));
         }
-        entries_by_path.sort_by_key(|(path, _)| path.components().count());
-        let mut readable = Vec::new();
-        for (path, access) in &entries_by_path {
-            let above = entries_by_path.iter().rfind(|(wider, _)| path.starts_with(wider) && path != wider);
-            let above = above.map(|(_, access)| *access);
-            match access {
-                FileSystemAccess::Write if is_in(path, &profile.protect) || is_in(path, &profile.hide) => {
-                    let reason = "it is writable inside a directory that is not";
-                    return Err(cannot_enforce(path, reason));
-                }
-                FileSystemAccess::Write => profile.write.push(path.clone()),
-                FileSystemAccess::Read if above == Some(FileSystemAccess::Write) => {
-                    profile.protect.push(path.clone());
-                }
-                FileSystemAccess::Read if is_in(path, &profile.hide) => {
-                    return Err(cannot_enforce(path, "it is readable inside a directory that is not"));
-                }
-                FileSystemAccess::Read => readable.push(path.clone()),
-                // Without a readable parent it is not readable anyway.
-                FileSystemAccess::None if above.is_some() => profile.hide.push(path.clone()),
-                FileSystemAccess::None => {}
-            }
-        }
-        let reads_all = |path: &PathBuf| path == Path::new("/");
-        if !readable.iter().chain(&profile.write).any(reads_all) {
-            profile.read = ReadAccess::Only(readable);
-        }
-        Ok(())
     }
-
-    fn paths(&self, place: &FileSystemPlace) -> Result<Vec<PathBuf>, RpcError> {
-        let special = match place {
-            FileSystemPlace::Path { path } => return native(path).map(|path| vec![real(&path)]),
-            FileSystemPlace::GlobPattern { pattern } => {
-                let reason = format!("files that match {pattern:?} change while a command runs");
+    entries_by_path.sort_by_key(|(path, _)| path.components().count());
+    let mut readable = Vec::new();
+    for (path, access) in &entries_by_path {
+        let above = entries_by_path.iter().rfind(|(wider, _)| path.starts_with(wider) && path != wider);
+        let above = above.map(|(_, access)| *access);
+        match access {
+            FileSystemAccess::Write if is_in(path, &profile.protect) || is_in(path, &profile.hide) => {
+                let reason = format!("{}: it is writable inside a directory that is not", path.display());
                 return Err(refused(&reason));
             }
-            FileSystemPlace::Special { value } => value,
-        };
-        Ok(match special {
-            SpecialPlace::Root => vec![PathBuf::from("/")],
-            SpecialPlace::Minimal => {
-                let paths = MINIMAL.iter().map(Path::new).filter(|path| path.exists());
-                paths.map(real).collect()
+            FileSystemAccess::Write => profile.write.push(path.clone()),
+            FileSystemAccess::Read if above == Some(FileSystemAccess::Write) => {
+                profile.protect.push(path.clone());
             }
-            SpecialPlace::ProjectRoots { subpath: Some(subpath) } if climbs(subpath) => {
-                return Err(refused(&format!("{subpath:?} leads outside the project")));
+            FileSystemAccess::Read if is_in(path, &profile.hide) => {
+                let reason = format!("{}: it is readable inside a directory that is not", path.display());
+                return Err(refused(&reason));
             }
-            SpecialPlace::ProjectRoots { subpath } => {
-                let within = |root: &PathBuf| match subpath {
-                    Some(subpath) => root.join(subpath.trim_start_matches('/')),
-                    None => root.clone(),
-                };
-                self.projects.iter().map(within).collect()
-            }
-            SpecialPlace::Tmpdir => {
-                std::env::var_os("TMPDIR").map(|path| real(Path::new(&path))).into_iter().collect()
-            }
-            SpecialPlace::SlashTmp => vec![real(Path::new("/tmp"))],
-            SpecialPlace::Unknown { path, .. } => {
-                return Err(refused(&format!("unknown special place {path:?}")));
-            }
-        })
+            FileSystemAccess::Read => readable.push(path.clone()),
+            // Without a readable parent it is not readable anyway.
+            FileSystemAccess::None if above.is_some() => profile.hide.push(path.clone()),
+            FileSystemAccess::None => {}
+        }
     }
+    if !readable.iter().chain(&profile.write).any(|path| path == Path::new("/")) {
+        profile.read = ReadAccess::Only(readable);
+    }
+    Ok(())
+}
+
+/// The paths that a place of an entry names.
+fn paths(place: &FileSystemPlace, projects: &[PathBuf]) -> Result<Vec<PathBuf>, RpcError> {
+    let special = match place {
+        FileSystemPlace::Path { path } => return native(path).map(|path| vec![real(&path)]),
+        FileSystemPlace::GlobPattern { pattern } => {
+            let reason = format!("files that match {pattern:?} change while a command runs");
+            return Err(refused(&reason));
+        }
+        FileSystemPlace::Special { value } => value,
+    };
+    Ok(match special {
+        SpecialPlace::Root => vec![PathBuf::from("/")],
+        SpecialPlace::Minimal => {
+            MINIMAL.iter().map(Path::new).filter(|path| path.exists()).map(real).collect()
+        }
+        SpecialPlace::ProjectRoots { subpath: Some(subpath) } if climbs(subpath) => {
+            return Err(refused(&format!("{subpath:?} leads outside the project")));
+        }
+        SpecialPlace::ProjectRoots { subpath } => {
+            let within = |root: &PathBuf| match subpath {
+                Some(subpath) => root.join(subpath.trim_start_matches('/')),
+                None => root.clone(),
+            };
+            projects.iter().map(within).collect()
+        }
+        SpecialPlace::Tmpdir => {
+            std::env::var_os("TMPDIR").map(|path| real(Path::new(&path))).into_iter().collect()
+        }
+        SpecialPlace::SlashTmp => vec![real(Path::new("/tmp"))],
+        SpecialPlace::Unknown { path, .. } => {
+            return Err(refused(&format!("unknown special place {path:?}")));
+        }
+    })
 }
 
 fn climbs(subpath: &str) -> bool {
@@ -152,11 +145,8 @@ fn is_in(path: &Path, places: &[PathBuf]) -> bool {
     places.iter().any(|place| path.starts_with(place))
 }
 
-fn cannot_enforce(path: &Path, reason: &str) -> RpcError {
-    refused(&format!("{}: {reason}", path.display()))
-}
-
-fn refused(reason: &str) -> RpcError {
+/// The error for a sandbox that cannot be enforced.
+pub(super) fn refused(reason: &str) -> RpcError {
     RpcError::invalid_request(format!("the sandbox cannot be enforced as requested: {reason}"))
 }
 
@@ -176,7 +166,7 @@ mod tests {
             "windowsSandboxLevel": "disabled",
         }))
         .unwrap();
-        profile(&request, None, &ProtectedPaths::default()).map(Option::unwrap)
+        profile(Some(&request), None, &ProtectedPaths::default()).map(Option::unwrap)
     }
 
     fn special(kind: &str, access: &str) -> serde_json::Value {

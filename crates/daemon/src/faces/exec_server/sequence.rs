@@ -66,7 +66,7 @@ impl SequenceIndex {
     }
 
     /// Notifies of every change.
-    pub(super) fn watch(&self) -> watch::Receiver<SequenceState> {
+    pub(super) fn subscribe(&self) -> watch::Receiver<SequenceState> {
         self.state.subscribe()
     }
 
@@ -84,22 +84,9 @@ impl SequenceIndex {
         self.count(|state| state.has_lost |= has_lost)
     }
 
-    /// Some output was dropped before it had a number.
-    pub(super) fn lost(&self) {
-        self.state.send_modify(|state| state.has_lost = true);
-    }
-
-    pub(super) fn running(&self) {
-        self.state.send_modify(|state| state.is_running = true);
-    }
-
-    /// Counts a read by a client.
-    pub(super) fn count_read(&self) {
-        self.state.send_modify(|state| state.reads += 1);
-    }
-
-    pub(super) fn failed(&self) {
-        self.state.send_modify(|state| state.has_failed = true);
+    /// Changes the state and notifies of it.
+    pub(super) fn update(&self, change: impl FnOnce(&mut SequenceState)) {
+        self.state.send_modify(change);
     }
 
     /// Assigns a number to the exit.

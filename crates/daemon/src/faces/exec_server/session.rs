@@ -1,29 +1,30 @@
 //! What exec-server keeps per session, and how a session is opened and resumed.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use engine::process::{Process, ProcessLimits, Signal};
 use link::Outgoing;
+use link::task::OwnedTask;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 use tokio_util::sync::CancellationToken;
-use wire::exec_server::{code, v1};
+use wire::exec_server::code;
 use wire::jsonrpc::RpcError;
 
 use super::events::Protocol;
 use super::methods::handles::FileHandles;
-use super::methods::http::ActiveRequests;
 use super::methods::input::WriteIds;
-use super::methods::missing::MissingWatch;
 use super::sequence::SequenceIndex;
 use super::{ExecServer, errors};
 use crate::core::events::{EventOptions, Gap, WhileAway};
+use crate::core::opaque_debug;
 use crate::core::request::{ConnectionContext, Requester};
 use crate::core::sandbox::SessionSandbox;
 use crate::core::session::{
     Face as _, Resumption, SessionConnection, SessionHandle, SessionMessage, SessionOptions, SubscriptionId,
 };
+use crate::observe::metrics::Transport;
 
 /// A session of this face.
 pub(super) type Session = crate::core::session::Session<ExecServer>;
@@ -59,46 +60,51 @@ pub(super) struct ManagedProcess {
     pub(super) fingerprint: u64,
 }
 
-/// Process ids of starts that wait for an approval.
+/// Ids in use: of starts that wait for an approval, or of HTTP requests that run. Cheap to clone.
 #[derive(Debug, Clone, Default)]
-pub(super) struct PendingStarts(Arc<Mutex<HashMap<String, (u64, CancellationToken)>>>);
+pub struct Reservations(Arc<Mutex<HashMap<String, (u64, CancellationToken)>>>);
 
-/// Reserves the id of a start until it runs or is refused.
-pub(super) struct StartReservation {
-    starts: PendingStarts,
-    id: String,
+/// An id that is in use until this is dropped.
+#[derive(Debug)]
+pub(super) struct Reservation {
+    all: Reservations,
+    pub(super) id: String,
     serial: u64,
 }
 
-impl PendingStarts {
+impl Reservations {
     pub(super) fn contains(&self, id: &str) -> bool {
         self.lock().contains_key(id)
     }
 
-    pub(super) fn reserve(&self, id: &str, cancel: CancellationToken) -> StartReservation {
-        let mut starts = self.lock();
-        let serial = starts.values().map(|(serial, _)| serial + 1).max().unwrap_or(0);
-        starts.insert(id.to_owned(), (serial, cancel));
-        StartReservation { starts: self.clone(), id: id.to_owned(), serial }
+    /// Reserves an id; `None` if it is in use. `cancel` ends what it is reserved for.
+    pub(super) fn reserve(&self, id: &str, cancel: CancellationToken) -> Option<Reservation> {
+        let mut reserved = self.lock();
+        if reserved.contains_key(id) {
+            return None;
+        }
+        let serial = reserved.values().map(|(serial, _)| serial + 1).max().unwrap_or(0);
+        reserved.insert(id.to_owned(), (serial, cancel));
+        Some(Reservation { all: self.clone(), id: id.to_owned(), serial })
     }
 
-    /// Cancels a start; its id is free at once.
+    /// Cancels what an id is reserved for; the id is free at once.
     pub(super) fn cancel(&self, id: &str) {
         if let Some((_, cancel)) = self.lock().remove(id) {
             cancel.cancel();
         }
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<String, (u64, CancellationToken)>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<String, (u64, CancellationToken)>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Drop for StartReservation {
+impl Drop for Reservation {
     fn drop(&mut self) {
-        let mut starts = self.starts.lock();
-        if starts.get(&self.id).is_some_and(|(serial, _)| *serial == self.serial) {
-            starts.remove(&self.id);
+        let mut reserved = self.all.lock();
+        if reserved.get(&self.id).is_some_and(|(serial, _)| *serial == self.serial) {
+            reserved.remove(&self.id);
         }
     }
 }
@@ -106,17 +112,19 @@ impl Drop for StartReservation {
 /// What exec-server keeps per session.
 pub struct ExecServerState {
     processes: HashMap<String, ManagedProcess>,
-    pub(super) pending_starts: PendingStarts,
+    pub(super) pending_starts: Reservations,
     pub(super) handles: FileHandles,
     /// The `http/request`s that run.
-    pub(super) http: ActiveRequests,
-    pub(super) missing: Option<MissingWatch>,
+    pub(super) http: Reservations,
+    /// The `fs/watchMissing` that runs.
+    pub(super) missing: Option<OwnedTask<()>>,
     /// The current connection, for notifications that belong to a request.
     pub(super) outgoing: Option<Outgoing>,
     /// When another connection first wanted the session.
     wanted_since: Option<Instant>,
     is_cleanup_scheduled: bool,
-    response_memory: ResponseMemory,
+    /// The memory of large responses.
+    pub(super) response_memory: Arc<Semaphore>,
 }
 
 impl ExecServerState {
@@ -130,26 +138,17 @@ impl ExecServerState {
         self.processes.get_mut(id).filter(|managed| managed.is_known())
     }
 
-    /// The memory budget of large responses.
-    pub(super) fn response_memory(&self) -> ResponseMemory {
-        self.response_memory.clone()
+    /// The process that was started with this version of the protocol.
+    pub(super) fn known(&self, id: &str, protocol: Protocol) -> Result<&ManagedProcess, RpcError> {
+        let managed = self.process(id).filter(|managed| managed.protocol == protocol);
+        managed.ok_or_else(|| RpcError::invalid_request(format!("there is no process {id:?}")))
     }
 }
 
-/// The memory budget of a session's large responses. Cheap to clone.
-#[derive(Debug, Clone)]
-pub(super) struct ResponseMemory(Arc<Semaphore>);
-
-impl ResponseMemory {
-    fn new() -> ResponseMemory {
-        ResponseMemory(Arc::new(Semaphore::new(RESPONSE_MEMORY as usize)))
-    }
-
-    /// Reserves memory for a response; waits while earlier large responses are not sent.
-    pub(super) async fn reserve(&self, bytes: u64) -> Option<OwnedSemaphorePermit> {
-        let share = u32::try_from(bytes).unwrap_or(u32::MAX).min(RESPONSE_MEMORY);
-        self.0.clone().acquire_many_owned(share).await.ok()
-    }
+/// Reserves memory for a large response; waits while earlier ones are not sent.
+pub(super) async fn reserve_memory(memory: &Arc<Semaphore>, bytes: u64) -> Option<OwnedSemaphorePermit> {
+    let share = u32::try_from(bytes).unwrap_or(u32::MAX).min(RESPONSE_MEMORY);
+    memory.clone().acquire_many_owned(share).await.ok()
 }
 
 impl ManagedProcess {
@@ -179,22 +178,17 @@ pub(super) fn process_closed(session: &mut Session) {
     }
     let (handle, over) = (session.handle(), session.over.clone());
     session.spawn(async move {
-        tokio::select! {
-            () = tokio::time::sleep(KEEP_ENDED) => handle.send(SessionMessage::update(remove_ended)).await,
-            () = over.cancelled() => {}
+        if over.run_until_cancelled(tokio::time::sleep(KEEP_ENDED)).await.is_some() {
+            handle.send(SessionMessage::update(remove_ended)).await;
         }
     });
 }
 
 fn remove_ended(session: &mut Session) {
     session.state.is_cleanup_scheduled = false;
-    let mut removed: Vec<Process> = Vec::new();
-    session.state.processes.retain(|_, managed| {
-        let keep = managed.is_known();
-        removed.extend((!keep).then(|| managed.process.clone()));
-        keep
-    });
-    removed.iter().for_each(|process| session.engine.remove(process.id()));
+    for (_, managed) in session.state.processes.extract_if(|_, managed| !managed.is_known()) {
+        session.engine.remove(managed.process.id());
+    }
     if session.state.processes.values().any(|managed| managed.index.state().closed_at.is_some()) {
         process_closed(session);
     }
@@ -205,20 +199,17 @@ pub(super) fn disconnected(session: &mut Session) {
     let state = &mut session.state;
     state.outgoing = None;
     state.handles = FileHandles::default();
-    state.http = ActiveRequests::default();
+    state.http = Reservations::default();
     state.missing = None;
-    let is_v0 = |managed: &ManagedProcess| managed.protocol == Protocol::V0;
-    let killed: Vec<Process> = state
-        .processes
-        .values()
-        .filter(|managed| is_v0(managed))
-        .map(|managed| managed.process.clone())
-        .collect();
-    state.processes.retain(|_, managed| !is_v0(managed));
+    let v0 = state.processes.extract_if(|_, managed| managed.protocol == Protocol::V0);
+    let killed: Vec<Process> = v0.map(|(_, managed)| managed.process).collect();
     for process in killed {
         session.spawn(async move { drop(process.kill(Signal::KILL).await) });
     }
 }
+
+/// A session on a connection: which of its connections this one is, and what holds its events back.
+pub(super) type Attached = (ExecServerHandle, SubscriptionId, Option<Gap>);
 
 /// Opens a session on a connection.
 pub(super) fn open(
@@ -226,60 +217,55 @@ pub(super) fn open(
     context: &ConnectionContext,
     client: String,
     connection: SessionConnection,
-    is_resumable: bool,
-) -> Result<ExecServerHandle, RpcError> {
+) -> Result<Attached, RpcError> {
     let limits = |limits: &mut ProcessLimits| {
         limits.log_bytes = LOG_BYTES;
         limits.drain_idle = DRAIN_IDLE;
         limits.drain_max = DRAIN_MAX;
     };
-    let core = face.core();
+    let requester = Requester {
+        client: client.into(),
+        session: Some(random_uuid()?.into()),
+        ..Requester::new(ExecServer::NAME, context.caller.clone())
+    };
+    let engine = face.core().engine.open_uncounted_session(limits).map_err(errors::rpc_error)?;
+    let state = ExecServerState {
+        processes: HashMap::new(),
+        pending_starts: Reservations::default(),
+        handles: FileHandles::default(),
+        http: Reservations::default(),
+        missing: None,
+        outgoing: Some(connection.outgoing.clone()),
+        wanted_since: None,
+        is_cleanup_scheduled: false,
+        response_memory: Arc::new(Semaphore::new(RESPONSE_MEMORY as usize)),
+    };
     let options = SessionOptions {
-        requester: Requester {
-            face: ExecServer::NAME,
-            caller: context.caller.clone(),
-            client: client.into(),
-            session: Some(random_uuid()?.into()),
-        },
-        engine: core.engine.open_uncounted_session(limits).map_err(errors::rpc_error)?,
         roots: face.roots.clone(),
         cwd: "/".into(),
-        limits: core.limits.clone(),
         sandbox: SessionSandbox::new(None, face.roots.clone()),
         events: EventOptions {
             chunk_bytes: CHUNK_BYTES,
             line_bytes: CHUNK_BYTES,
             while_away: WhileAway::Pause,
         },
-        can_approve: false,
-        is_resumable,
-        state: ExecServerState {
-            processes: HashMap::new(),
-            pending_starts: PendingStarts::default(),
-            handles: FileHandles::default(),
-            http: ActiveRequests::default(),
-            missing: None,
-            outgoing: Some(connection.outgoing.clone()),
-            wanted_since: None,
-            is_cleanup_scheduled: false,
-            response_memory: ResponseMemory::new(),
-        },
-        face: face.clone(),
+        is_resumable: context.transport != Transport::Stdio,
+        ..SessionOptions::new(face, requester, engine, state)
     };
-    let (session, inbox) = Session::new(options, Some(connection));
-    Ok(session.start(inbox))
+    Ok((options.open(connection), SubscriptionId::FIRST, None))
 }
 
-/// The id of the connection that resumed a session, and the gap that holds its events back.
-pub(super) type ResumeResult = Result<(SubscriptionId, Option<Gap>), RpcError>;
-
-/// Resumes a session on a connection: the message for the session, and the new connection's id with the gap that holds
-/// its events back.
-pub(super) fn resume(
+/// Resumes a session on a connection. Its events start when the gap is dropped, after the response.
+pub(super) async fn resume(
+    face: &ExecServer,
+    context: &ConnectionContext,
+    id: &str,
     connection: SessionConnection,
-) -> (SessionMessage<ExecServer>, oneshot::Receiver<ResumeResult>) {
+) -> Result<Attached, RpcError> {
+    let unknown = || RpcError::invalid_request(format!("there is no session {id:?} to resume"));
+    let handle = face.sessions().find(id, &context.caller).ok_or_else(unknown)?;
     let (result, received) = oneshot::channel();
-    let message = SessionMessage::update(move |session: &mut Session| {
+    let resume = move |session: &mut Session| {
         if session.is_connected() {
             let since = *session.state.wanted_since.get_or_insert_with(Instant::now);
             if since.elapsed() > TAKEOVER_AFTER {
@@ -294,12 +280,11 @@ pub(super) fn resume(
         session.state.outgoing = Some(connection.outgoing.clone());
         let Resumption { id, gap, .. } = session.connect(connection, None);
         session.count_resumed();
-        session.spawn(async move {
-            // Events start when the connection drops the gap, after its response.
-            result.send(Ok((id, gap.await.and_then(Result::ok)))).ok();
-        });
-    });
-    (message, received)
+        session.spawn(async move { drop(result.send(Ok((id, gap.await.and_then(Result::ok))))) });
+    };
+    handle.send(SessionMessage::update(resume)).await;
+    let (subscription, gap) = received.await.map_err(|_over| unknown())??;
+    Ok((handle, subscription, gap))
 }
 
 /// A random UUID, version 4.
@@ -312,17 +297,4 @@ fn random_uuid() -> Result<String, RpcError> {
     Ok(parts.map(hex::encode).join("-"))
 }
 
-/// The result of `initialize`.
-pub(super) fn initialize_response(face: &ExecServer, session: &ExecServerHandle) -> v1::InitializeResponse {
-    v1::InitializeResponse {
-        protocol_version: Some(wire::exec_server::v0::PROTOCOL_VERSION.to_owned()),
-        session_id: Some(session.id.to_string()),
-        environment_info: Some(super::methods::environment::info(&face.roots)),
-    }
-}
-
-impl std::fmt::Debug for ExecServerState {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("ExecServerState").finish_non_exhaustive()
-    }
-}
+opaque_debug!(ExecServerState);

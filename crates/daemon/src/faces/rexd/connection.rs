@@ -15,11 +15,11 @@ use wire::rexd::v1;
 use super::errors::{session_not_found, unknown_session};
 use super::session::{RexdHandle, open, resume};
 use super::{ConnectionCall, Rexd, methods};
-use crate::core::SHUTDOWN_TIMEOUT;
 use crate::core::dispatch::{Dispatch, dispatch};
 use crate::core::request::{ConnectionContext, Requester};
 use crate::core::responder::Responder;
 use crate::core::session::{Face as _, SessionConnection, SessionMessage, SubscriptionId};
+use crate::core::{SHUTDOWN_TIMEOUT, flush};
 use crate::observe::metrics::Transport;
 
 /// Sessions of one connection at which those that have ended are dropped; a client may open and close any number.
@@ -85,15 +85,7 @@ impl Connection {
         }
         drop(requests);
         let timeout = if is_ending || stop.is_cancelled() { SHUTDOWN_TIMEOUT } else { FLUSH_TIMEOUT };
-        let flushed = async {
-            self.end(is_ending).await;
-            writing.finished().await
-        };
-        match tokio::time::timeout(timeout, flushed).await {
-            Ok(Ok(())) => {}
-            Ok(Err(error)) => tracing::debug!(%error, "connection closed before everything was written"),
-            Err(_elapsed) => tracing::warn!("the peer does not read: dropping the remaining messages"),
-        }
+        flush(writing, self.end(is_ending), timeout).await;
     }
 
     async fn receive(&mut self, requests: &mut Requests, stop: &CancellationToken) {
@@ -190,7 +182,7 @@ impl Connection {
 
     /// Continues a session that has lost its connection on this one.
     async fn resume(&mut self, params: v1::SessionResume, responder: Responder) {
-        let Some(handle) = self.face.open_sessions().find(&params.session_id, &self.context.caller) else {
+        let Some(handle) = self.face.sessions().find(&params.session_id, &self.context.caller) else {
             return self.reject(responder, unknown_session(&params.session_id));
         };
         let mut connection = self.as_session_connection();
@@ -215,7 +207,7 @@ impl Connection {
     }
 
     fn reject(&self, responder: Responder, error: RpcError) {
-        self.tasks.spawn(responder.send(Err::<(), _>(error)));
+        self.tasks.spawn(responder.reject(error));
     }
 
     /// Disconnects resumable sessions, and ends the others and waits for them.

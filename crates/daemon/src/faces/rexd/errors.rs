@@ -1,128 +1,104 @@
 //! Engine errors in the codes of REXD. No wildcard arm: a new engine error needs a decision here.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
 use engine::Error;
 use engine::error::{EditError, errno_text};
-use serde_json::{Value, json};
+use serde_json::json;
 use wire::rexd::v1::{RpcError, codes};
 
 /// The engine's error on the wire; `data` is always filled.
 #[expect(clippy::too_many_lines, reason = "one arm per engine error, and no other logic")]
 pub(super) fn rpc_error(error: Error) -> RpcError {
     let message = error.to_string();
-    let error_with = |code: i64, message: String, data: Value| RpcError::new(code, message).with_data(data);
-    match error {
-        Error::NoSuchProcess(id) => process_not_found(&id.0),
-        Error::Gone => gone(&message),
-        Error::InputClosed => error_with(codes::INVALID_PARAMS, message, json!({ "reason": "stdin_closed" })),
-        Error::Spawn { program, source } => error_with(
-            codes::INVALID_PARAMS,
-            message,
-            json!({ "program": program, "errno": source.raw_os_error() }),
-        ),
-        Error::OutsideRoots { path, resolved, roots } => outside_roots(&path, resolved.as_deref(), &roots),
+    let (code, message, data) = match error {
+        Error::NoSuchProcess(id) => return process_not_found(&id.0),
+        Error::Edit(edit) => return edit_error(&edit),
+        Error::Cancelled => return RpcError::cancelled(),
+        Error::Gone => {
+            (codes::PROCESS_NOT_FOUND, "process not found".to_owned(), json!({ "reason": message }))
+        }
+        Error::InputClosed => (codes::INVALID_PARAMS, message, json!({ "reason": "stdin_closed" })),
+        Error::Spawn { program, source } => {
+            let data = json!({ "program": program, "errno": source.raw_os_error() });
+            (codes::INVALID_PARAMS, message, data)
+        }
+        Error::OutsideRoots { path, resolved, roots } => {
+            let roots: Vec<String> = roots.iter().map(|root| text(root)).collect();
+            let resolved = resolved.as_deref().map(text);
+            let data = json!({ "path": text(&path), "allowed_roots": roots, "resolved_path": resolved });
+            (codes::FORBIDDEN_PATH, "Path is outside allowed roots".to_owned(), data)
+        }
         Error::BadPath { path, .. } => {
-            error_with(codes::INVALID_PARAMS, message, json!({ "field": "path", "path": text(&path) }))
+            (codes::INVALID_PARAMS, message, json!({ "field": "path", "path": text(&path) }))
         }
-        Error::File { path, source, .. } => not_done(&message, &path, &source),
-        Error::NotRegular { path } => {
-            error_with(codes::INVALID_PARAMS, message, json!({ "path": text(&path) }))
+        Error::File { path, source, .. } => {
+            let (errno, reason) = (source.raw_os_error(), errno_text(&source));
+            let data = json!({ "path": text(&path), "errno": errno, "reason": reason });
+            (codes::INVALID_PARAMS, message, data)
         }
-        Error::Exists { path } => exists(&path),
-        Error::Conflict { path, expected_ms, found_ms } => changed(&path, expected_ms, found_ms),
-        Error::Edit(edit) => edit_error(&edit),
-        Error::Patch(_) => error_with(codes::INVALID_PARAMS, message, json!({ "field": "patch_text" })),
-        Error::Pattern { pattern, reason } => error_with(
-            codes::INVALID_PARAMS,
-            message,
-            json!({ "field": "pattern", "pattern": pattern, "reason": reason }),
-        ),
+        Error::NotRegular { path } => (codes::INVALID_PARAMS, message, json!({ "path": text(&path) })),
+        Error::Exists { path } => {
+            let data = json!({ "path": text(&path), "reason": "exists" });
+            (codes::CONCURRENCY_CONFLICT, format!("{}: file exists", path.display()), data)
+        }
+        Error::Conflict { path, expected_ms, found_ms } => {
+            let data = json!({ "path": text(&path), "expected_mtime": expected_ms, "mtime": found_ms });
+            (codes::CONCURRENCY_CONFLICT, "expected mtime does not match".to_owned(), data)
+        }
+        Error::Patch(_) => (codes::INVALID_PARAMS, message, json!({ "field": "patch_text" })),
+        Error::Pattern { pattern, reason } => {
+            let data = json!({ "field": "pattern", "pattern": pattern, "reason": reason });
+            (codes::INVALID_PARAMS, message, data)
+        }
         Error::Denied { rule, reason } | Error::NoApprover { rule, reason } => {
-            error_with(codes::UNAUTHORIZED, message, json!({ "rule": rule, "reason": reason }))
+            (codes::UNAUTHORIZED, message, json!({ "rule": rule, "reason": reason }))
         }
-        Error::Refused { rule, approval, by } => error_with(
-            codes::UNAUTHORIZED,
-            message,
-            json!({ "rule": rule, "approval_id": approval.as_deref(), "by": &*by }),
-        ),
+        Error::Refused { rule, approval, by } => {
+            let data = json!({ "rule": rule, "approval_id": approval.as_deref(), "by": &*by });
+            (codes::UNAUTHORIZED, message, data)
+        }
         Error::Unanswered { rule, approval, after } => {
             let data = json!({ "rule": rule, "approval_id": &*approval, "deadline_ms": millis(after) });
-            error_with(codes::TIMEOUT, message, data)
+            (codes::TIMEOUT, message, data)
         }
-        Error::NoSuchApproval(id) => approval_not_found(&id),
-        Error::AlreadySettled { id, outcome } => already_settled(&message, &id, &outcome.to_string()),
-        Error::Sandbox { profile, reason } => not_confined(&message, &profile, &reason),
-        Error::SandboxDenied { path } => error_with(
-            codes::UNAUTHORIZED,
-            message,
-            json!({ "reason": "sandbox_denied", "path": text(&path) }),
-        ),
+        Error::NoSuchApproval(id) => {
+            let data = json!({ "field": "approval_id", "approval_id": &*id });
+            (codes::INVALID_PARAMS, "approval not found".to_owned(), data)
+        }
+        Error::AlreadySettled { id, outcome } => {
+            let data = json!({ "approval_id": &*id, "outcome": outcome.to_string() });
+            (codes::CONCURRENCY_CONFLICT, message, data)
+        }
+        Error::Sandbox { profile, reason } => {
+            let data = json!({ "capability": "sandbox", "profile": profile, "reason": reason });
+            (codes::UNSUPPORTED_CAPABILITY, message, data)
+        }
+        Error::SandboxDenied { path } => {
+            (codes::UNAUTHORIZED, message, json!({ "reason": "sandbox_denied", "path": text(&path) }))
+        }
         Error::Guarded { path, access, rule, reason } => {
-            error_with(codes::UNAUTHORIZED, message, refusal(&rule, &reason, &path, access.as_str()))
+            let (path, access) = (text(&path), access.as_str());
+            let data = json!({ "rule": rule, "reason": reason, "path": path, "access": access });
+            (codes::UNAUTHORIZED, message, data)
         }
-        Error::Unsupported { what, reason } => error_with(
-            codes::UNSUPPORTED_CAPABILITY,
-            message,
-            json!({ "capability": what, "reason": reason }),
-        ),
+        Error::Unsupported { what, reason } => {
+            let data = json!({ "capability": what, "reason": reason });
+            (codes::UNSUPPORTED_CAPABILITY, message, data)
+        }
         Error::LimitReached { what, limit } => {
-            error_with(codes::RESOURCE_LIMIT, message, json!({ "resource": what, "limit": limit }))
+            (codes::RESOURCE_LIMIT, message, json!({ "resource": what, "limit": limit }))
         }
         Error::Deadline { what, after } => {
-            error_with(codes::TIMEOUT, message, json!({ "operation": what, "deadline_ms": millis(after) }))
+            (codes::TIMEOUT, message, json!({ "operation": what, "deadline_ms": millis(after) }))
         }
-        Error::Cancelled => RpcError::cancelled(),
-    }
-}
-
-fn outside_roots(path: &Path, resolved: Option<&Path>, roots: &[PathBuf]) -> RpcError {
-    let roots: Vec<String> = roots.iter().map(|root| text(root)).collect();
-    let resolved = resolved.map(text);
-    RpcError::new(codes::FORBIDDEN_PATH, "Path is outside allowed roots")
-        .with_data(json!({ "path": text(path), "allowed_roots": roots, "resolved_path": resolved }))
-}
-
-/// The operating system refused a file operation.
-fn not_done(message: &str, path: &Path, source: &std::io::Error) -> RpcError {
-    let (errno, reason) = (source.raw_os_error(), errno_text(source));
-    RpcError::invalid_params(message)
-        .with_data(json!({ "path": text(path), "errno": errno, "reason": reason }))
-}
-
-fn exists(path: &Path) -> RpcError {
-    RpcError::new(codes::CONCURRENCY_CONFLICT, format!("{}: file exists", path.display()))
-        .with_data(json!({ "path": text(path), "reason": "exists" }))
-}
-
-fn changed(path: &Path, expected_ms: i64, found_ms: Option<i64>) -> RpcError {
-    RpcError::new(codes::CONCURRENCY_CONFLICT, "expected mtime does not match")
-        .with_data(json!({ "path": text(path), "expected_mtime": expected_ms, "mtime": found_ms }))
-}
-
-fn approval_not_found(id: &str) -> RpcError {
-    RpcError::invalid_params("approval not found")
-        .with_data(json!({ "field": "approval_id", "approval_id": id }))
-}
-
-fn already_settled(message: &str, id: &str, outcome: &str) -> RpcError {
-    RpcError::new(codes::CONCURRENCY_CONFLICT, message)
-        .with_data(json!({ "approval_id": id, "outcome": outcome }))
+    };
+    RpcError::new(code, message).with_data(data)
 }
 
 fn millis(time: Duration) -> u64 {
     u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
-}
-
-fn not_confined(message: &str, profile: &str, reason: &str) -> RpcError {
-    RpcError::new(codes::UNSUPPORTED_CAPABILITY, message)
-        .with_data(json!({ "capability": "sandbox", "profile": profile, "reason": reason }))
-}
-
-/// The data of a denial by a rule on files.
-fn refusal(rule: &str, reason: &str, path: &Path, access: &str) -> Value {
-    json!({ "rule": rule, "reason": reason, "path": text(path), "access": access })
 }
 
 /// Clients show these messages to a model, so they use the names of the parameters.
@@ -148,11 +124,6 @@ pub(super) fn changed_since_shown(path: &Path) -> RpcError {
         "the files changed while the approval was pending: nothing was done; send the request again";
     RpcError::new(codes::CONCURRENCY_CONFLICT, message)
         .with_data(json!({ "path": text(path), "reason": "changed_since_shown" }))
-}
-
-/// The process has ended.
-fn gone(reason: &str) -> RpcError {
-    RpcError::new(codes::PROCESS_NOT_FOUND, "process not found").with_data(json!({ "reason": reason }))
 }
 
 /// No such process in this session.

@@ -3,15 +3,16 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use engine::process::{ExitCause, Item, Process, ProcessSummary, Stream};
+use engine::process::{ExitCause, Item, Process, ProcessId, ProcessSummary, Stream};
 use engine::sandbox::{Denial, DenialKind};
 use serde_json::json;
+use wire::jsonrpc::RpcError;
 use wire::rexd::v1::{self, Encoding, OutputEvent, codes, encode_event};
 
 use super::convert::{exit_code, exit_signal, pty_id};
 use super::errors::text;
 use super::session::Session;
-use crate::core::events::{self, LogEntry};
+use crate::core::events::{self, EncodeEvent, LogEntry};
 use crate::core::request::Details;
 use crate::core::table::detail;
 
@@ -155,6 +156,14 @@ impl events::ProcessEvents for RexdEvents {
                 limit.into_iter().chain([exit]).collect()
             }
         }
+    }
+
+    fn start_failed(&mut self, process: &ProcessId, error: &RpcError) -> Option<EncodeEvent> {
+        let (session_id, process_id) = (self.session_id.to_string(), process.0.clone());
+        let RpcError { code, message, data } = error.clone();
+        Some(Box::new(move |event_id| {
+            encode_event(&v1::ExecError { session_id, process_id, code, message, data, event_id })
+        }))
     }
 
     fn audit_end(&self, process: &Process) -> (&'static str, Details) {

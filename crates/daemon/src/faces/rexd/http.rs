@@ -49,7 +49,7 @@ pub type EventSubscription = Pin<Box<dyn Stream<Item = StreamEvent> + Send>>;
 /// dropped, requests that can be cancelled are; changes still happen.
 pub async fn post(face: &Arc<Rexd>, context: &ConnectionContext, message: Bytes) -> PostResult {
     let (incoming, outgoing, mut responses) = link::posted(message, &link::Limits::default());
-    let running = face.open_sessions().requests_of(&context.caller);
+    let running = face.sessions().requests_of(&context.caller);
     let mut requests = Some(Requests::together(running, incoming, outgoing, RpcLimits::default()));
     let mut post = Post { face, context, status: None, cancel_guards: Vec::new() };
     loop {
@@ -91,7 +91,7 @@ impl Post<'_> {
         let cancel: CancellationToken = request.cancel.clone();
         self.cancel_guards.push(cancel.drop_guard());
         let (face, caller) = (self.face, &self.context.caller);
-        let find = |id: Option<&str>| face.open_sessions().find(id?, caller);
+        let find = |id: Option<&str>| face.sessions().find(id?, caller);
         let requester = Requester::new(Rexd::NAME, caller.clone());
         let dispatched = match dispatch::<Rexd>(face.core(), self.context, requester, request, find) {
             Ok(dispatched) => dispatched,
@@ -102,23 +102,23 @@ impl Post<'_> {
             Dispatch::Connection(ConnectionCall::Open(params), responder) => {
                 match open(face, self.context, &params, None) {
                     Ok(opened) => opened.respond(responder, false, None).await,
-                    Err(error) => responder.send(Err::<(), _>(error)).await,
+                    Err(error) => responder.reject(error).await,
                 }
             }
             Dispatch::Connection(ConnectionCall::Resume(params), responder) => {
-                match face.open_sessions().find(&params.session_id, caller) {
+                match face.sessions().find(&params.session_id, caller) {
                     Some(handle) => handle.send(resume(params, None, responder).0).await,
-                    None => responder.send(Err::<(), _>(unknown_session(&params.session_id))).await,
+                    None => responder.reject(unknown_session(&params.session_id)).await,
                 }
             }
             Dispatch::Connection(ConnectionCall::Ping, responder) => methods::session::ping(responder).await,
             Dispatch::Session(request, handle) => {
                 if let Err(request) = handle.request(request).await {
-                    request.responder.send(Err::<(), _>(session_not_found(&handle.id))).await;
+                    request.responder.reject(session_not_found(&handle.id)).await;
                 }
             }
             Dispatch::NoSession(id, responder) => {
-                responder.send(Err::<(), _>(session_not_found(&id.unwrap_or_default()))).await;
+                responder.reject(session_not_found(&id.unwrap_or_default())).await;
             }
         }
     }
@@ -138,7 +138,7 @@ pub async fn listen(
     last_event_id: Option<u64>,
 ) -> Result<EventSubscription, RpcError> {
     let unknown = || session_not_found(session_id);
-    let handle = face.open_sessions().find(session_id, caller).ok_or_else(unknown)?;
+    let handle = face.sessions().find(session_id, caller).ok_or_else(unknown)?;
     let (stream, events) = mpsc::channel(STREAM_EVENTS);
     let (message, subscribed) = subscribe(last_event_id, stream);
     handle.send(message).await;

@@ -28,6 +28,7 @@ use wire::jsonrpc::RpcError;
 use wire::rexd::v1::{self, codes, encode_event};
 
 use crate::core::Core;
+use crate::core::events::EncodeEvent;
 use crate::core::request::ConnectionContext;
 use crate::core::resume::{ResumeWait, ServeResumed};
 use crate::core::session::{Face, Retention, SessionRegistry};
@@ -41,9 +42,8 @@ pub use table::TABLE;
 pub struct Rexd {
     core: Arc<Core>,
     sessions: SessionRegistry<Rexd>,
-    /// How long sessions are kept without a connection; `None` if this daemon ends with its connection.
-    retention: Option<Retention>,
-    default_retention: Retention,
+    /// Whether sessions outlive their connections; not if this daemon ends with its only connection.
+    may_resume: bool,
     /// How a daemon without listeners is found by clients that resume.
     resume: Option<ResumeWait>,
 }
@@ -51,23 +51,8 @@ pub struct Rexd {
 impl Rexd {
     /// The face for a daemon that keeps sessions as `retention` says, or ends with its only connection.
     pub fn new(core: Arc<Core>, retention: Option<Retention>, resume: Option<ResumeWait>) -> Rexd {
-        Rexd {
-            core,
-            sessions: SessionRegistry::default(),
-            retention,
-            default_retention: Retention::default(),
-            resume,
-        }
-    }
-
-    /// The open sessions of this face.
-    pub fn open_sessions(&self) -> &SessionRegistry<Rexd> {
-        &self.sessions
-    }
-
-    /// Whether sessions outlive their connections.
-    fn may_resume(&self) -> bool {
-        self.retention.is_some()
+        let may_resume = retention.is_some();
+        Rexd { core, sessions: SessionRegistry::new(retention.unwrap_or_default()), may_resume, resume }
     }
 }
 
@@ -97,10 +82,6 @@ impl Face for Rexd {
         &self.sessions
     }
 
-    fn retention(&self) -> &Retention {
-        self.retention.as_ref().unwrap_or(&self.default_retention)
-    }
-
     fn table() -> &'static [&'static dyn Method<Rexd>] {
         TABLE
     }
@@ -111,6 +92,10 @@ impl Face for Rexd {
 
     fn error(error: engine::Error) -> RpcError {
         errors::rpc_error(error)
+    }
+
+    fn start_error(&self, error: engine::Error) -> RpcError {
+        errors::with_hint(errors::rpc_error(error), self.core.no_roots.as_deref())
     }
 
     fn session_closed(id: &str) -> RpcError {
@@ -133,7 +118,7 @@ impl Face for Rexd {
         methods::approvals::publish_update(session, update);
     }
 
-    fn shutdown_event(session: &Session) -> Option<Box<dyn FnOnce(u64) -> Vec<u8> + Send>> {
+    fn shutdown_event(session: &Session) -> Option<EncodeEvent> {
         let session_id = session.id.to_string();
         Some(Box::new(move |event_id| {
             encode_event(&v1::SessionClosing { session_id, reason: "shutdown".to_owned(), event_id })

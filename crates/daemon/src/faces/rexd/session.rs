@@ -20,6 +20,7 @@ use super::events::{chunk_bytes, line_bytes};
 use super::quirks::{self, Quirks};
 use crate::config::OFF;
 use crate::core::events::{EventOptions, Gap, Listener, NotYet, StreamEvent, WhileAway};
+use crate::core::opaque_debug;
 use crate::core::request::{AuthorizedRequest, ConnectionContext, Requester};
 use crate::core::responder::Responder;
 use crate::core::sandbox::SessionSandbox;
@@ -170,14 +171,13 @@ pub(super) fn open(
         convert::reported_roots(&roots, params.workspace_roots.as_deref().unwrap_or_default());
     let engine = core.engine.open_session().map_err(|error| too_many_sessions(face, caller, error))?;
     let id: Arc<str> = Arc::from(format!("s_{}", engine::session::random_name().map_err(rpc_error)?));
-    let resume_token = if params.resume && face.may_resume() { Some(secret()?) } else { None };
+    let resume_token = if params.resume && face.may_resume { Some(secret()?) } else { None };
     let keeps_events = resume_token.is_some() || connection.is_none();
     let options = SessionOptions {
         requester: Requester {
-            face: Rexd::NAME,
-            caller: caller.clone(),
             client: Arc::from(params.client_name.as_deref().unwrap_or_default()),
             session: Some(id),
+            ..Requester::new(Rexd::NAME, caller.clone())
         },
         cwd: reported_roots.first().map_or_else(|| PathBuf::from("/"), PathBuf::from),
         sandbox: session_sandbox(face, params, &roots)?,
@@ -185,7 +185,7 @@ pub(super) fn open(
             chunk_bytes: chunk_bytes(client.encoding, client.frame_bytes),
             line_bytes: line_bytes(client.encoding, chunk_bytes(client.encoding, client.frame_bytes)),
             while_away: match keeps_events {
-                true => WhileAway::Replay(face.retention().resume_bytes),
+                true => WhileAway::Replay(face.sessions().retention.resume_bytes),
                 false => WhileAway::Discard,
             },
         },
@@ -236,7 +236,7 @@ async fn respond(responder: Responder, mut result: v1::SessionOpenResult, compre
 /// There is no capacity for another session: the caller's session that has waited longest for its client ends.
 fn too_many_sessions(face: &Rexd, caller: &Caller, error: engine::Error) -> RpcError {
     let error = rpc_error(error);
-    let Some(oldest) = face.open_sessions().longest_disconnected(caller) else { return error };
+    let Some(oldest) = face.sessions().longest_disconnected(caller) else { return error };
     tracing::warn!(session = &*oldest.id, "too many sessions: ending the one that was disconnected first");
     oldest.end_soon();
     let mut data = error.data.clone();
@@ -267,8 +267,8 @@ fn secret() -> Result<String, RpcError> {
 }
 
 fn capabilities(face: &Rexd) -> Vec<String> {
-    let resume = face.may_resume().then_some(&RESUME);
-    let compress = (face.may_resume() && face.resume.is_none()).then_some(&COMPRESS);
+    let resume = face.may_resume.then_some(&RESUME);
+    let compress = (face.may_resume && face.resume.is_none()).then_some(&COMPRESS);
     CAPABILITIES.iter().chain(resume).chain(compress).map(|name| (*name).to_owned()).collect()
 }
 
@@ -392,8 +392,8 @@ async fn respond_resumed(
             respond(responder, result, compress).await;
             drop(gap);
         }
-        Some(Err(NotYet)) => responder.send(Err::<(), _>(not_yet())).await,
-        None => responder.send(Err::<(), _>(unknown_session(&result.session_id))).await,
+        Some(Err(NotYet)) => responder.reject(not_yet()).await,
+        None => responder.reject(unknown_session(&result.session_id)).await,
     }
 }
 
@@ -440,8 +440,4 @@ fn not_yet() -> RpcError {
     invalid("last_event_id", "no event with this number has happened yet")
 }
 
-impl std::fmt::Debug for RexdState {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("RexdState").finish_non_exhaustive()
-    }
-}
+opaque_debug!(RexdState);

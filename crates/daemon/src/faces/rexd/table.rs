@@ -4,7 +4,7 @@ use super::fingerprint::Fingerprint as _;
 use super::methods::{approvals, attach, exec, files, pty, scans, session, watches};
 use super::{ConnectionCall, Rexd};
 use crate::core::request::Details;
-use crate::core::table::{ConnectionRow, Method, Row, Schedule, detail, no_details, with_size};
+use crate::core::table::{Admission, ConnectionRow, Method, Row, Schedule, detail, no_details, with_size};
 use crate::net::auth::Scope;
 use engine::audit::Detail;
 use wire::rexd::v1::{self, Method as _};
@@ -17,6 +17,7 @@ macro_rules! rows {
             name: v1::$params::NAME,
             scope: Scope::$scope,
             schedule: Schedule::$schedule,
+            admission: Admission::Unlimited,
             session: |params| Some(&params.session_id),
             audit: $audit,
             key: rows!(@ $key),

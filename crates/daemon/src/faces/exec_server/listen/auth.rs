@@ -1,10 +1,12 @@
 //! Authentication of WebSocket clients: none on loopback, a token elsewhere.
 
+use std::io;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use http::{Request, StatusCode};
 use link::listen::{OriginCheck, bearer_token};
+use tokio::net::TcpListener;
 
 use crate::net::auth::{Caller, Secret, TokenDigest};
 
@@ -17,9 +19,9 @@ pub enum WsAuth {
     Token(TokenDigest),
 }
 
-/// Why the authentication flags cannot be used.
+/// Why an address cannot be served with these authentication flags.
 #[derive(Debug, thiserror::Error)]
-pub enum WsAuthError {
+pub enum WsListenError {
     /// An unknown method.
     #[error("unknown --ws-auth {0:?}; expected capability-token")]
     Unknown(String),
@@ -45,6 +47,14 @@ pub enum WsAuthError {
         "{0} can be reached from other machines: add --ws-auth capability-token and a token, or listen on 127.0.0.1"
     )]
     Exposed(SocketAddr),
+    /// The operating system rejects the address.
+    #[error("cannot listen on {address}")]
+    Bind {
+        /// The address to listen on.
+        address: SocketAddr,
+        /// The error of the system.
+        source: io::Error,
+    },
 }
 
 impl WsAuth {
@@ -53,24 +63,26 @@ impl WsAuth {
         method: Option<&str>,
         file: Option<&Path>,
         sha256: Option<&str>,
-    ) -> Result<WsAuth, WsAuthError> {
+    ) -> Result<WsAuth, WsListenError> {
         match (method, file, sha256) {
             (None, None, None) => Ok(WsAuth::None),
-            (None, _, _) => Err(WsAuthError::WithoutAuth),
+            (None, _, _) => Err(WsListenError::WithoutAuth),
             (Some("capability-token"), Some(file), None) => from_file(file),
             (Some("capability-token"), None, Some(hex)) => {
-                TokenDigest::from_hex(hex).map(WsAuth::Token).ok_or(WsAuthError::Digest)
+                TokenDigest::from_hex(hex).map(WsAuth::Token).ok_or(WsListenError::Digest)
             }
-            (Some("capability-token"), _, _) => Err(WsAuthError::OneToken),
-            (Some(other), _, _) => Err(WsAuthError::Unknown(other.to_owned())),
+            (Some("capability-token"), _, _) => Err(WsListenError::OneToken),
+            (Some(other), _, _) => Err(WsListenError::Unknown(other.to_owned())),
         }
     }
 
-    /// Rejects an address that other machines can reach without a token.
-    pub fn check(&self, address: SocketAddr) -> Result<(), WsAuthError> {
+    /// Opens an address, unless other machines can reach it without a token.
+    pub async fn bind(&self, address: SocketAddr) -> Result<TcpListener, WsListenError> {
         match self {
-            WsAuth::None if !address.ip().is_loopback() => Err(WsAuthError::Exposed(address)),
-            WsAuth::None | WsAuth::Token(_) => Ok(()),
+            WsAuth::None if !address.ip().is_loopback() => Err(WsListenError::Exposed(address)),
+            WsAuth::None | WsAuth::Token(_) => {
+                TcpListener::bind(address).await.map_err(|source| WsListenError::Bind { address, source })
+            }
         }
     }
 
@@ -90,8 +102,8 @@ impl WsAuth {
     }
 }
 
-fn from_file(file: &Path) -> Result<WsAuth, WsAuthError> {
-    let failed = |reason: String| WsAuthError::File { file: file.to_owned(), reason };
+fn from_file(file: &Path) -> Result<WsAuth, WsListenError> {
+    let failed = |reason: String| WsListenError::File { file: file.to_owned(), reason };
     let text = std::fs::read_to_string(file).map_err(|error| failed(error.to_string()))?;
     match text.trim() {
         "" => Err(failed("the file is empty".to_owned())),
@@ -121,16 +133,16 @@ mod tests {
         assert_eq!(status(&WsAuth::None, &[local, origin]), Err(StatusCode::FORBIDDEN));
     }
 
-    #[test]
-    fn a_configured_token_is_required() {
+    #[tokio::test]
+    async fn a_configured_token_is_required() {
         let digest = Secret::new("let me in").digest();
         let auth = WsAuth::Token(digest);
         assert_eq!(status(&auth, &[]), Err(StatusCode::UNAUTHORIZED));
         assert_eq!(status(&auth, &[("authorization", "Bearer no")]), Err(StatusCode::UNAUTHORIZED));
         assert!(status(&auth, &[("authorization", "bearer let me in")]).is_ok());
-        let all_interfaces = "0.0.0.0:1".parse().unwrap();
-        assert!(auth.check(all_interfaces).is_ok());
-        assert!(matches!(WsAuth::None.check(all_interfaces), Err(WsAuthError::Exposed(_))));
+        let all_interfaces = "0.0.0.0:0".parse().unwrap();
+        assert!(auth.bind(all_interfaces).await.is_ok());
+        assert!(matches!(WsAuth::None.bind(all_interfaces).await, Err(WsListenError::Exposed(_))));
     }
 
     #[test]

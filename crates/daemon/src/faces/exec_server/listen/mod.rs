@@ -4,6 +4,6 @@ mod auth;
 mod transport;
 mod websocket;
 
-pub use auth::{WsAuth, WsAuthError};
+pub use auth::{WsAuth, WsListenError};
 pub use transport::{DEFAULT_LISTEN_URL, ExecServerListenUrlParseError, ExecServerTransport};
-pub use websocket::{WebSocketFrontEnd, bind};
+pub use websocket::WebSocketFrontEnd;

@@ -1,9 +1,6 @@
 //! exec-server over WebSockets: `/` upgrades, `/readyz` reports readiness, and no other path exists.
 
-use std::io;
-use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::Duration;
 
 use bytes::Bytes;
 use http::{Method, Request, Response, StatusCode};
@@ -14,9 +11,9 @@ use link::listen::{
     WebSocketHandshake, WhenFull,
 };
 use link::websocket::{self, Close, Role, Settings};
-use tokio::net::TcpListener;
 
-use super::{WsAuth, WsAuthError};
+use super::WsAuth;
+use crate::core::Core;
 use crate::core::request::ConnectionContext;
 use crate::core::session::Face as _;
 use crate::faces::exec_server::{ExecServer, link_limits, serve};
@@ -24,34 +21,7 @@ use crate::net::auth::Caller;
 use crate::net::listen::counted;
 use crate::observe::metrics::Transport;
 
-/// The time between pings.
-const PING_EVERY: Duration = Duration::from_secs(30);
-/// A peer that is silent for this long is disconnected.
-const DEADLINE: Duration = Duration::from_secs(90);
-
 type ResponseBody = Empty<Bytes>;
-
-/// Opens an address, if its clients need sufficient credentials.
-pub async fn bind(address: SocketAddr, auth: &WsAuth) -> Result<TcpListener, WsBindError> {
-    auth.check(address)?;
-    TcpListener::bind(address).await.map_err(|source| WsBindError::System { address, source })
-}
-
-/// Why an address cannot be served.
-#[derive(Debug, thiserror::Error)]
-pub enum WsBindError {
-    /// Other machines could connect without a token.
-    #[error(transparent)]
-    Auth(#[from] WsAuthError),
-    /// The operating system rejects it.
-    #[error("cannot listen on {address}")]
-    System {
-        /// The address.
-        address: SocketAddr,
-        /// The error of the system.
-        source: io::Error,
-    },
-}
 
 /// The routes of the listener.
 #[derive(Debug)]
@@ -81,9 +51,8 @@ impl WebSocketFrontEnd {
         caller: Caller,
         connection: Arc<HttpConnection>,
     ) -> Response<ResponseBody> {
-        let handshake = match WebSocketHandshake::from_request(&mut request) {
-            Ok(handshake) => handshake,
-            Err(_not_a_handshake) => return empty(StatusCode::BAD_REQUEST),
+        let Ok(handshake) = WebSocketHandshake::from_request(&mut request) else {
+            return empty(StatusCode::BAD_REQUEST);
         };
         let (response, upgraded) = handshake.accept();
         self.face.core().tasks.clone().spawn(async move {
@@ -97,23 +66,21 @@ impl WebSocketFrontEnd {
     }
 
     async fn serve(&self, upgraded: UpgradedStream, caller: Caller) {
-        let metrics = &self.face.core().metrics;
+        let Core { metrics, stop, .. } = &**self.face.core();
         let _connection = metrics.connection(Transport::Ws);
-        let settings = Settings { ping_every: PING_EVERY, deadline: DEADLINE };
         let stream = counted(upgraded.stream, metrics, Transport::Ws);
         let (link, closer) =
-            websocket::link(stream, upgraded.read_already, Role::Server, &settings, &link_limits());
-        let (stop, stopping) = (self.face.core().stop.child_token(), self.face.core().stop.clone());
+            websocket::link(stream, upgraded.read_already, Role::Server, &Settings::relay(), &link_limits());
         let context = ConnectionContext::new(caller, Transport::Ws);
         let set_reason = async {
-            stopping.cancelled().await;
+            stop.cancelled().await;
             closer.set_reason(Close::new(Close::GOING_AWAY, "the server stops"));
             std::future::pending::<()>().await;
         };
         tokio::select! {
             biased;
             () = set_reason => {}
-            () = serve(self.face.clone(), link, context, stop) => {}
+            () = serve(self.face.clone(), link, context) => {}
         }
     }
 }

@@ -1,36 +1,26 @@
 //! `environment/info` and `environment/status`: the machine, for a client on another one.
 
 use std::path::{Path, PathBuf};
-
-use engine::Roots;
-use wire::exec_server::v1::{Capabilities, EnvironmentInfo, ShellInfo};
-
 use std::sync::Arc;
 
+use engine::Roots;
 use serde_json::Value;
-use wire::exec_server::v1::EnvironmentStatus;
+use wire::exec_server::v1::{Capabilities, EnvironmentInfo, EnvironmentStatus, ShellInfo};
 
-use super::{ExecServerPrepared, PrepareResult};
-use crate::core::request::RequestContext;
-use crate::faces::exec_server::paths::uri;
-use crate::faces::exec_server::session::Session;
+use super::{Context, ExecServerPrepared, PrepareResult, uri};
 
 /// The shell for a user without one.
 const FALLBACK: &str = "/bin/sh";
 
 /// Checks and converts a `environment/info` request.
-pub(crate) fn info_request(_: &Arc<Value>, _: &Session, _: &RequestContext) -> PrepareResult {
-    Ok(ExecServerPrepared::new(|session, request| {
-        let info = info(&session.roots);
-        session.spawn(request.finish(Ok(info)));
-    }))
+pub(crate) fn info_request(_: &Arc<Value>, context: &Context<'_>) -> PrepareResult {
+    let info = info(&context.session.roots);
+    Ok(ExecServerPrepared::response(async { Ok(info) }))
 }
 
 /// Checks and converts a `environment/status` request.
-pub(crate) fn status_request(_: &Arc<Value>, _: &Session, _: &RequestContext) -> PrepareResult {
-    Ok(ExecServerPrepared::new(|session, request| {
-        session.spawn(request.finish(Ok(EnvironmentStatus { status: "ready".to_owned() })));
-    }))
+pub(crate) fn status_request(_: &Arc<Value>, _: &Context<'_>) -> PrepareResult {
+    Ok(ExecServerPrepared::response(async { Ok(EnvironmentStatus { status: "ready".to_owned() }) }))
 }
 
 /// The machine, the user's shell, and optional capabilities of this server.

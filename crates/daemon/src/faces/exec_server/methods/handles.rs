@@ -14,10 +14,8 @@ use wire::jsonrpc::RpcError;
 
 use super::metadata::not_found;
 use super::missing::has_parent;
-use super::{ExecServerPrepared, PrepareResult, off_thread, path, run};
-use crate::core::request::{AuthorizedRequest, RequestContext};
-use crate::faces::exec_server::errors::rpc_error;
-use crate::faces::exec_server::session::Session;
+use super::{Context, ExecServerPrepared, PrepareResult, blocking, path, rpc_error};
+use crate::core::request::{AuthorizedRequest, off_thread};
 
 /// Handles that may be open at the same time.
 const MAX_OPEN: usize = 128;
@@ -44,30 +42,6 @@ struct FileHandle {
     replaces: Option<RootedPath>,
 }
 
-/// `fs/open`. Requests on the handle wait until it is open.
-pub(crate) fn open(
-    params: &Arc<v1::FsOpenParams>,
-    session: &Session,
-    context: &RequestContext,
-) -> PrepareResult {
-    if params.handle_id.len() > MAX_ID_BYTES {
-        return Err(RpcError::invalid_request(format!("handleId must have at most {MAX_ID_BYTES} bytes")));
-    }
-    let path = path(session, context, &params.path, params.sandbox.as_ref())?;
-    let params = params.clone();
-    Ok(ExecServerPrepared::new(move |session, request| {
-        let slot = match session.state.handles.reserve(&params.handle_id) {
-            Ok(slot) => slot,
-            Err(error) => return session.spawn(request.finish(Err::<(), _>(error))),
-        };
-        run(session, request, move || {
-            let opened = open_file(path, params.mode).map(Arc::new);
-            slot.set(opened.as_ref().ok().cloned()).ok();
-            opened.map(|_handle| FsHandle { handle_id: params.handle_id.clone() })
-        });
-    }))
-}
-
 impl FileHandles {
     fn reserve(&mut self, id: &str) -> Result<HandleSlot, RpcError> {
         self.open.retain(|_, slot| !matches!(slot.get(), Some(None)));
@@ -77,9 +51,7 @@ impl FileHandles {
         if self.open.len() >= MAX_OPEN {
             return Err(RpcError::invalid_request(format!("too many open handles (limit {MAX_OPEN})")));
         }
-        let slot = HandleSlot::default();
-        self.open.insert(id.to_owned(), slot.clone());
-        Ok(slot)
+        Ok(self.open.entry(id.to_owned()).or_default().clone())
     }
 
     fn slot(&self, id: &str) -> Result<HandleSlot, RpcError> {
@@ -87,22 +59,33 @@ impl FileHandles {
     }
 }
 
-/// Checks and converts a `fs/readBlock` request.
-pub(crate) fn read_block(
-    params: &Arc<v1::FsReadBlockParams>,
-    _: &Session,
-    _: &RequestContext,
-) -> PrepareResult {
+/// `fs/open`. Requests on the handle wait until it is open.
+pub(crate) fn open(params: &Arc<v1::FsOpenParams>, context: &Context<'_>) -> PrepareResult {
+    if params.handle_id.len() > MAX_ID_BYTES {
+        return Err(RpcError::invalid_request(format!("handleId must have at most {MAX_ID_BYTES} bytes")));
+    }
+    let path = path(context, &params.path, params.sandbox.as_ref())?;
     let params = params.clone();
     Ok(ExecServerPrepared::new(move |session, request| {
-        let slot = match session.state.handles.slot(&params.handle_id) {
-            Ok(slot) if (1..=MAX_BLOCK).contains(&params.len) => slot,
-            Ok(_) => {
-                let error = RpcError::invalid_request(format!("len must be 1 to {MAX_BLOCK}"));
-                return session.spawn(request.finish(Err::<(), _>(error)));
-            }
-            Err(error) => return session.spawn(request.finish(Err::<(), _>(error))),
-        };
+        match session.state.handles.reserve(&params.handle_id) {
+            Ok(slot) => session.spawn(request.run_blocking(move || {
+                let opened = open_file(path, params.mode).map(Arc::new);
+                slot.set(opened.as_ref().ok().cloned()).ok();
+                opened.map(|_handle| FsHandle { handle_id: params.handle_id.clone() })
+            })),
+            Err(error) => session.spawn(request.reject(error)),
+        }
+    }))
+}
+
+/// Checks and converts a `fs/readBlock` request.
+pub(crate) fn read_block(params: &Arc<v1::FsReadBlockParams>, context: &Context<'_>) -> PrepareResult {
+    let slot = context.session.state.handles.slot(&params.handle_id)?;
+    if !(1..=MAX_BLOCK).contains(&params.len) {
+        return Err(RpcError::invalid_request(format!("len must be 1 to {MAX_BLOCK}")));
+    }
+    let params = params.clone();
+    Ok(ExecServerPrepared::new(move |session, request| {
         let AuthorizedRequest { responder, turn, .. } = request;
         let id = responder.id();
         session.spawn(async move {
@@ -113,58 +96,42 @@ pub(crate) fn read_block(
                     return Err(RpcError::internal(format!("handle {:?} only writes", params.handle_id)));
                 }
                 let mut block = vec![0; usize::try_from(params.len).unwrap_or(0)];
-                let read = read_full(&handle.file, &mut block, params.offset)
-                    .map_err(|error| RpcError::internal(error.to_string()))?;
+                let read = read_full(&handle.file, &mut block, params.offset).map_err(failed)?;
                 let is_end = read < block.len();
-                Ok(id.map(|id| v1::encode_block(&id, &block[..read], is_end)).unwrap_or_default())
+                Ok(id.map(|id| v1::encode_block(&id, &block[..read], is_end)))
             });
             let response = read.await;
             drop(turn);
-            match response {
-                Ok(response) => responder.send_raw(response).await,
-                Err(error) => responder.send(Err::<(), _>(error)).await,
-            }
+            responder.send_encoded(response).await;
         });
     }))
 }
 
 /// Checks and converts a `fs/writeBlock` request.
-pub(crate) fn write_block(
-    params: &Arc<v1::FsWriteBlockParams>,
-    _: &Session,
-    _: &RequestContext,
-) -> PrepareResult {
+pub(crate) fn write_block(params: &Arc<v1::FsWriteBlockParams>, context: &Context<'_>) -> PrepareResult {
+    let slot = context.session.state.handles.slot(&params.handle_id)?;
     let params = params.clone();
-    Ok(ExecServerPrepared::new(move |session, request| {
-        let slot = match session.state.handles.slot(&params.handle_id) {
-            Ok(slot) => slot,
-            Err(error) => return session.spawn(request.finish(Err::<(), _>(error))),
-        };
+    blocking(move || {
         // In its turn the handle is open, if it could be opened.
-        run(session, request, move || {
-            let handle = slot.get().and_then(Option::as_ref).ok_or_else(|| unknown(&params.handle_id))?;
-            if handle.replaces.is_none() {
-                return Err(RpcError::internal(format!("handle {:?} only reads", params.handle_id)));
-            }
-            let end = params.offset.saturating_add(params.chunk.0.len() as u64);
-            if params.chunk.0.len() as u64 > MAX_BLOCK || end > MAX_WRITTEN {
-                return Err(RpcError::invalid_request(format!("a block has at most {MAX_BLOCK} bytes")));
-            }
-            let written = handle.file.write_all_at(&params.chunk.0, params.offset);
-            written.map(|()| Done {}).map_err(|error| RpcError::internal(error.to_string()))
-        });
-    }))
+        let handle = slot.get().and_then(Option::as_ref).ok_or_else(|| unknown(&params.handle_id))?;
+        if handle.replaces.is_none() {
+            return Err(RpcError::internal(format!("handle {:?} only reads", params.handle_id)));
+        }
+        let end = params.offset.saturating_add(params.chunk.0.len() as u64);
+        if params.chunk.0.len() as u64 > MAX_BLOCK || end > MAX_WRITTEN {
+            return Err(RpcError::invalid_request(format!("a block has at most {MAX_BLOCK} bytes")));
+        }
+        handle.file.write_all_at(&params.chunk.0, params.offset).map(|()| Done {}).map_err(failed)
+    })
 }
 
 /// `fs/close`: the written content replaces the file. Closing a closed handle is not an error.
-pub(crate) fn close(params: &Arc<FsHandle>, _: &Session, _: &RequestContext) -> PrepareResult {
+pub(crate) fn close(params: &Arc<FsHandle>, _: &Context<'_>) -> PrepareResult {
     let id = params.handle_id.clone();
     Ok(ExecServerPrepared::new(move |session, request| {
-        let Some(slot) = session.state.handles.open.remove(&id) else {
-            return session.spawn(request.finish(Ok(Done {})));
-        };
-        run(session, request, move || {
-            let handle = slot.get().and_then(Option::as_deref);
+        let slot = session.state.handles.open.remove(&id);
+        session.spawn(request.run_blocking(move || {
+            let handle = slot.as_ref().and_then(|slot| slot.get()).and_then(Option::as_deref);
             match handle.and_then(|handle| Some((handle.replaces.as_ref()?, &handle.file))) {
                 Some((path, file)) => {
                     let written = files::write_from(path, file, Durability::Relaxed);
@@ -172,7 +139,7 @@ pub(crate) fn close(params: &Arc<FsHandle>, _: &Session, _: &RequestContext) -> 
                 }
                 None => Ok(Done {}),
             }
-        });
+        }));
     }))
 }
 
@@ -180,13 +147,15 @@ fn unknown(id: &str) -> RpcError {
     RpcError::new(code::NOT_FOUND, format!("there is no handle {id:?}"))
 }
 
+fn failed(error: std::io::Error) -> RpcError {
+    RpcError::internal(error.to_string())
+}
+
 fn open_file(path: RootedPath, mode: FsOpenMode) -> Result<FileHandle, RpcError> {
     match mode {
         FsOpenMode::Read => Ok(FileHandle { file: path.open_file().map_err(rpc_error)?, replaces: None }),
+        FsOpenMode::Replace if !has_parent(&path) => Err(not_found(&path)),
         FsOpenMode::Replace => {
-            if !has_parent(&path) {
-                return Err(not_found(&path));
-            }
             path.may_write().map_err(rpc_error)?;
             Ok(FileHandle { file: files::unnamed_file().map_err(rpc_error)?, replaces: Some(path) })
         }

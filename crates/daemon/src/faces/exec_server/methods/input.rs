@@ -4,14 +4,12 @@ use std::collections::{HashSet, VecDeque};
 use std::sync::Arc;
 
 use engine::Error;
+use engine::process::Process;
 use wire::exec_server::{v0, v1};
 use wire::jsonrpc::RpcError;
 
-use super::{ExecServerPrepared, PrepareResult};
-use crate::core::request::RequestContext;
-use crate::faces::exec_server::errors::rpc_error;
+use super::{Context, ExecServerPrepared, PrepareResult, Session, rpc_error};
 use crate::faces::exec_server::events::Protocol;
-use crate::faces::exec_server::session::Session;
 
 /// Write ids stored per process.
 const MAX_WRITE_IDS: usize = 4_096;
@@ -40,57 +38,55 @@ impl WriteIds {
 }
 
 /// Checks and converts a `process/write` request.
-pub(crate) fn write(params: &Arc<v1::WriteParams>, _: &Session, _: &RequestContext) -> PrepareResult {
+pub(crate) fn write(params: &Arc<v1::WriteParams>, _: &Context<'_>) -> PrepareResult {
     if params.write_id.as_deref() == Some("") {
         return Err(RpcError::invalid_params("writeId must not be empty"));
     }
     let params = params.clone();
     Ok(ExecServerPrepared::new(move |session, request| {
-        let status = |status| Ok::<_, RpcError>(v1::WriteResponse { status });
-        if session.state.pending_starts.contains(&params.process_id) {
-            return session.spawn(request.finish(status(v1::WriteStatus::Starting)));
-        }
-        let managed = session.state.process_mut(&params.process_id);
-        let Some(managed) = managed.filter(|managed| managed.protocol == Protocol::V1) else {
-            return session.spawn(request.finish(status(v1::WriteStatus::UnknownProcess)));
-        };
-        if !managed.takes_input {
-            return session.spawn(request.finish(status(v1::WriteStatus::StdinClosed)));
-        }
-        if params.write_id.as_deref().is_some_and(|id| !managed.write_ids.insert(id)) {
-            return session.spawn(request.finish(status(v1::WriteStatus::Accepted)));
-        }
-        let process = managed.process.clone();
+        let target = write_target(session, &params);
         session.spawn(async move {
-            let written = match process.input(params.chunk.0.clone(), false).await {
-                // Accepted does not mean read: a client that writes while the process ends learns of the end by its exit.
-                Ok(_) | Err(Error::Gone | Error::InputClosed) => status(v1::WriteStatus::Accepted),
-                Err(error) => Err(rpc_error(error)),
+            let written = match target {
+                Ok(process) => match process.input(params.chunk.0.clone(), false).await {
+                    // Accepted does not mean read: a client that writes while the process ends learns of it by its exit.
+                    Ok(_) | Err(Error::Gone | Error::InputClosed) => Ok(v1::WriteStatus::Accepted),
+                    Err(error) => Err(rpc_error(error)),
+                },
+                Err(status) => Ok(status),
             };
-            request.finish(written).await;
+            request.finish(written.map(|status| v1::WriteResponse { status })).await;
         });
     }))
 }
 
+/// The process that takes the input, or the status to respond with.
+fn write_target(session: &mut Session, params: &v1::WriteParams) -> Result<Process, v1::WriteStatus> {
+    if session.state.pending_starts.contains(&params.process_id) {
+        return Err(v1::WriteStatus::Starting);
+    }
+    let managed = session.state.process_mut(&params.process_id);
+    let managed = managed.filter(|managed| managed.protocol == Protocol::V1);
+    let managed = managed.ok_or(v1::WriteStatus::UnknownProcess)?;
+    if !managed.takes_input {
+        return Err(v1::WriteStatus::StdinClosed);
+    }
+    match params.write_id.as_deref() {
+        Some(id) if !managed.write_ids.insert(id) => Err(v1::WriteStatus::Accepted),
+        _ => Ok(managed.process.clone()),
+    }
+}
+
 /// Checks and converts a `command/exec/write` request.
-pub(crate) fn write_v0(params: &Arc<v0::WriteParams>, _: &Session, _: &RequestContext) -> PrepareResult {
-    let params = params.clone();
-    Ok(ExecServerPrepared::new(move |session, request| {
-        let id = &params.process_id;
-        let managed = session.state.process(id).filter(|managed| managed.protocol == Protocol::V0);
-        let process = match managed {
-            None => Err(format!("there is no process {id:?}")),
-            Some(managed) if !managed.takes_input => {
-                Err(format!("the standard input of process {id:?} is closed: it has no terminal"))
-            }
-            Some(managed) => Ok(managed.process.clone()),
-        };
-        session.spawn(async move {
-            let written = match process {
-                Ok(process) => process.input(params.chunk.0.clone(), false).await.map_err(rpc_error),
-                Err(message) => Err(RpcError::invalid_request(message)),
-            };
-            request.finish(written.map(|_bytes| v0::WriteResponse { accepted: true })).await;
-        });
+pub(crate) fn write_v0(params: &Arc<v0::WriteParams>, context: &Context<'_>) -> PrepareResult {
+    let (id, chunk) = (&params.process_id, params.chunk.0.clone());
+    let managed = context.session.state.known(id, Protocol::V0)?;
+    if !managed.takes_input {
+        let message = format!("the standard input of process {id:?} is closed: it has no terminal");
+        return Err(RpcError::invalid_request(message));
+    }
+    let process = managed.process.clone();
+    Ok(ExecServerPrepared::response(async move {
+        let written = process.input(chunk, false).await;
+        written.map(|_bytes| v0::WriteResponse { accepted: true }).map_err(rpc_error)
     }))
 }

@@ -1,77 +1,57 @@
 //! `process/start`, `process/terminate`, `process/signal`, and the same of v0.
 
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 use engine::RootedPath;
-use engine::process::{Cursor, PendingStart, ProcessSpec, Program, Signal};
+use engine::process::{Process, ProcessSpec, Program, Signal, Stdin, TerminalSize};
 use serde::Serialize;
 use wire::exec_server::{v0, v1};
 use wire::jsonrpc::RpcError;
 
 use super::input::WriteIds;
-use super::{ExecServerPrepared, PrepareResult};
+use super::{Context, ExecServer, ExecServerPrepared, PrepareResult, Session, native, profile, rpc_error};
 use crate::core::effects::{CommandEffects, Effects};
-use crate::core::events::{Follow, PublisherMessage};
-use crate::core::request::{AuthorizedRequest, RequestContext};
+use crate::core::request::AuthorizedRequest;
 use crate::core::sandbox::SandboxRefusal;
-use crate::faces::exec_server::convert;
-use crate::faces::exec_server::errors::{rpc_error, start_error, withdrawn};
+use crate::core::session::{Face as _, StartOptions};
+use crate::faces::exec_server::convert::environment;
+use crate::faces::exec_server::errors::withdrawn;
 use crate::faces::exec_server::events::{ExecServerEvents, Protocol};
-use crate::faces::exec_server::paths::native;
-use crate::faces::exec_server::sandbox::{profile, restricts_network};
+use crate::faces::exec_server::sandbox::{refused, restricts_network};
 use crate::faces::exec_server::sequence::SequenceIndex;
-use crate::faces::exec_server::session::{ManagedProcess, Session, add_process};
-use crate::observe::metrics::ProcessOwner;
+use crate::faces::exec_server::session::{ManagedProcess, add_process};
 
+/// The size of a terminal; the protocol has no parameter for it.
+const TERMINAL_SIZE: TerminalSize = TerminalSize { cols: 80, rows: 24 };
 /// Sent output that is kept so that it can be read again: more than can be on its way to a client.
 const KEEP_SENT: u64 = 6 * 1024 * 1024;
 
-/// A start with its directory resolved.
-struct Start {
-    params: Arc<v1::ExecParams>,
-    protocol: Protocol,
-    directory: PathBuf,
-    cwd: RootedPath,
-}
-
 /// Checks and converts a `process/start` request.
-pub(crate) fn start(
-    params: &Arc<v1::ExecParams>,
-    session: &Session,
-    context: &RequestContext,
-) -> PrepareResult {
-    prepare(params.clone(), Protocol::V1, session, context)
+pub(crate) fn start(params: &Arc<v1::ExecParams>, context: &Context<'_>) -> PrepareResult {
+    prepare(params.clone(), Protocol::V1, context)
 }
 
 /// `command/exec`: its environment is complete, and without a terminal it has no input.
-pub(crate) fn start_v0(
-    params: &Arc<v0::ExecParams>,
-    session: &Session,
-    context: &RequestContext,
-) -> PrepareResult {
+pub(crate) fn start_v0(params: &Arc<v0::ExecParams>, context: &Context<'_>) -> PrepareResult {
     let v0::ExecParams { process_id, argv, cwd, env, tty, arg0, output_bytes_cap: _ } = (**params).clone();
     let params = v1::ExecParams { process_id, argv, cwd, env, tty, arg0, ..v1::ExecParams::default() };
-    prepare(Arc::new(params), Protocol::V0, session, context)
+    prepare(Arc::new(params), Protocol::V0, context)
 }
 
-fn prepare(
-    params: Arc<v1::ExecParams>,
-    protocol: Protocol,
-    session: &Session,
-    context: &RequestContext,
-) -> PrepareResult {
-    let id = &params.process_id;
+fn prepare(params: Arc<v1::ExecParams>, protocol: Protocol, context: &Context<'_>) -> PrepareResult {
     if params.argv.is_empty() {
         return Err(RpcError::invalid_params("argv must not be empty"));
     }
+    let (session, id) = (context.session, &params.process_id);
     let directory = native(&params.cwd)?;
-    if session.state.pending_starts.contains(id) || is_taken(session, &params) {
-        return Err(RpcError::invalid_request(format!("process {id:?} already exists")));
-    }
-    let admitted = session.roots.admit(Path::new("/"), &directory).map_err(rpc_error)?;
-    let cwd = session.start_directory(&admitted);
+    let reserve = || session.state.pending_starts.reserve(id, context.request.cancel.clone());
+    let reservation = if is_taken(session, &params) { None } else { reserve() };
+    let exists = || RpcError::invalid_request(format!("process {id:?} already exists"));
+    let reservation = reservation.ok_or_else(exists)?;
+    let cwd = session.roots.admit(Path::new("/"), &directory).map_err(rpc_error)?;
+    let cwd = context.start_directory(&cwd);
     let effects = CommandEffects {
         program: Program::Argv(params.argv.clone()),
         cwd: cwd.clone(),
@@ -80,16 +60,14 @@ fn prepare(
         has_terminal: params.tty,
         is_detached: false,
     };
-    let reservation = session.state.pending_starts.reserve(id, context.cancel.clone());
-    let start = Start { params, protocol, directory, cwd };
     Ok(ExecServerPrepared::with_effects(Effects::Command(Box::new(effects)), move |session, request| {
         if request.context.cancel.is_cancelled() {
-            return session.spawn(request.finish(Err::<(), _>(withdrawn())));
+            return session.spawn(request.reject(withdrawn()));
         }
         drop(reservation);
-        match launch(session, &start) {
-            Ok(launch) => session.spawn(launch.run(start.response(), request)),
-            Err(error) => session.spawn(request.finish(Err::<(), _>(error))),
+        match spec(session, &params, (&directory, cwd)) {
+            Ok(spec) => launch(session, spec, (&params, protocol), request),
+            Err(error) => session.spawn(request.reject(error)),
         }
     }))
 }
@@ -103,127 +81,70 @@ fn is_taken(session: &Session, params: &v1::ExecParams) -> bool {
     })
 }
 
-/// A process while it starts.
-struct Launch {
-    starting: PendingStart,
-    /// Created before the program runs, so that output during the start is kept for it.
-    follow: Follow<ExecServerEvents>,
-    index: Arc<SequenceIndex>,
-    publisher: crate::core::events::PublisherHandle<crate::faces::exec_server::ExecServer>,
-    core: Arc<crate::core::Core>,
-    is_confined: bool,
-}
-
-fn launch(session: &mut Session, start: &Start) -> Result<Launch, RpcError> {
-    let params = &start.params;
-    let spec = spec(session, start)?;
-    let is_confined = spec.confinement.is_some();
-    let starting = session.engine.start(spec).map_err(rpc_error)?;
-    let process = starting.process().clone();
-    let index = Arc::new(SequenceIndex::new());
-    let managed = ManagedProcess {
-        process: process.clone(),
-        index: index.clone(),
-        protocol: start.protocol,
-        takes_input: params.tty || params.pipe_stdin,
-        write_ids: WriteIds::default(),
-        fingerprint: fingerprint(params),
-    };
-    add_process(session, params.process_id.clone(), managed);
-    let follow = Follow {
-        reader: process.primary_reader_retaining(Cursor(0), KEEP_SENT),
-        events: ExecServerEvents::new(params.process_id.clone(), start.protocol, index.clone()),
-        not_before: None,
-        gauge: None,
-        process,
-    };
-    let (publisher, core) = (session.events().clone(), session.core.clone());
-    Ok(Launch { starting, follow, index, publisher, core, is_confined })
-}
-
-impl Launch {
-    async fn run(self, response: impl FnOnce(bool) -> StartResponse, request: AuthorizedRequest) {
-        let Launch { starting, mut follow, index, publisher, core, is_confined } = self;
-        let gauge = core.metrics.process_started(ProcessOwner::Attached);
-        match starting.running().await {
-            Ok(_process) => {
-                index.running();
-                request.finish(Ok(response(is_confined))).await;
-                follow.gauge = Some(gauge);
-                publisher.send(PublisherMessage::Follow(Box::new(follow))).await;
-            }
-            Err(error) => {
-                index.failed();
-                request.finish(Err::<(), _>(start_error(error))).await;
-            }
-        }
-    }
-}
-
-fn spec(session: &Session, start: &Start) -> Result<ProcessSpec, RpcError> {
-    let (params, policy) = (&start.params, session.core.policy.current());
-    let sandbox = params.sandbox.as_ref();
+fn spec(
+    session: &Session,
+    params: &v1::ExecParams,
+    (directory, cwd): (&Path, RootedPath),
+) -> Result<ProcessSpec, RpcError> {
+    let (policy, sandbox) = (session.core.policy.current(), params.sandbox.as_ref());
     if params.enforce_managed_network == Some(true) && !restricts_network(sandbox) {
-        let reason = "a network that must go through the client's proxy is not supported";
-        return Err(RpcError::invalid_request(format!(
-            "the sandbox cannot be enforced as requested: {reason}"
-        )));
+        return Err(refused("a network that must go through the client's proxy is not supported"));
     }
-    let protected = policy.sandbox.own_outside(&[]);
-    let profile =
-        sandbox.map(|sandbox| profile(sandbox, Some(&start.directory), &protected)).transpose()?.flatten();
+    let profile = profile(sandbox, Some(directory), &policy.sandbox.own_outside(&[]))?;
     let confined = session.sandbox.with_profile(&policy, profile).map_err(|refusal| match refusal {
         SandboxRefusal::Unknown(unknown) => RpcError::internal(unknown.to_string()),
         SandboxRefusal::Failed(error) => rpc_error(error),
     })?;
     let prescribed = &policy.policy.environment().set;
-    let env = convert::environment(params, (&policy.environment, prescribed), confined.temp.as_deref());
-    Ok(convert::spec(params, (start.cwd.clone(), env), confined.confinement))
+    Ok(ProcessSpec {
+        program: Program::Argv(params.argv.clone()),
+        arg0: params.arg0.clone(),
+        cwd,
+        env: environment(params, (&policy.environment, prescribed), confined.temp.as_deref()),
+        terminal: params.tty.then_some(TERMINAL_SIZE),
+        stdin: if params.pipe_stdin && !params.tty { Stdin::Open } else { Stdin::Empty },
+        stop_after: None,
+        output_limit: None,
+        origin: ExecServer::NAME.into(),
+        confinement: confined.confinement,
+    })
 }
 
-/// `process/terminate`: answered when nothing of the process is left.
-pub(crate) fn terminate(params: &Arc<v1::TerminateParams>, _: &Session, _: &RequestContext) -> PrepareResult {
-    let id = params.process_id.clone();
-    Ok(ExecServerPrepared::new(move |session, request| end(session, &id, Protocol::V1, request)))
-}
-
-/// Checks and converts a `command/exec/terminate` request.
-pub(crate) fn terminate_v0(
-    params: &Arc<v0::TerminateParams>,
-    _: &Session,
-    _: &RequestContext,
-) -> PrepareResult {
-    let id = params.process_id.clone();
-    Ok(ExecServerPrepared::new(move |session, request| end(session, &id, Protocol::V0, request)))
-}
-
-fn end(session: &Session, id: &str, protocol: Protocol, request: AuthorizedRequest) {
-    session.state.pending_starts.cancel(id);
-    let managed = session.state.process(id).filter(|managed| managed.protocol == protocol);
-    let running = managed.filter(|managed| managed.process.state().exited.is_none());
-    let Some(process) = running.map(|managed| managed.process.clone()) else {
-        return session.spawn(request.finish(Ok(v1::TerminateResponse { running: false })));
+fn launch(
+    session: &mut Session,
+    spec: ProcessSpec,
+    (params, protocol): (&v1::ExecParams, Protocol),
+    request: AuthorizedRequest,
+) {
+    let process_id = params.process_id.clone();
+    let response = match protocol {
+        Protocol::V0 => StartResponse::V0(v0::ExecResponse {
+            process_id,
+            running: true,
+            exit_code: None,
+            stdout: None,
+            stderr: None,
+        }),
+        Protocol::V1 => {
+            let sandbox_type = if spec.confinement.is_some() { "linuxSeccomp" } else { "none" };
+            StartResponse::V1(v1::ExecResponse { process_id, sandbox_type: Some(sandbox_type.to_owned()) })
+        }
     };
-    session.spawn(async move {
-        // It may have ended by itself at the same moment.
-        let killed = process.kill(Signal::KILL).await;
-        request.finish(Ok(v1::TerminateResponse { running: killed.is_ok() })).await;
-    });
-}
-
-/// `process/signal`: an unknown process is not an error.
-pub(crate) fn signal(params: &Arc<v1::SignalParams>, _: &Session, _: &RequestContext) -> PrepareResult {
-    let v1::ProcessSignal::Interrupt = params.signal;
-    let id = params.process_id.clone();
-    Ok(ExecServerPrepared::new(move |session, request| {
-        let process = session.state.process(&id).map(|managed| managed.process.clone());
-        session.spawn(async move {
-            if let Some(process) = process {
-                drop(process.kill(Signal::INT).await);
-            }
-            request.finish(Ok(v1::Done {})).await;
-        });
-    }))
+    let options = StartOptions { retained_bytes: KEEP_SENT, ..StartOptions::default() };
+    let events = |session: &mut Session, process: &Process| {
+        let index = Arc::new(SequenceIndex::new());
+        let managed = ManagedProcess {
+            process: process.clone(),
+            index: index.clone(),
+            protocol,
+            takes_input: params.tty || params.pipe_stdin,
+            write_ids: WriteIds::default(),
+            fingerprint: fingerprint(params),
+        };
+        add_process(session, params.process_id.clone(), managed);
+        ExecServerEvents { id: params.process_id.clone(), protocol, index, hold: None }
+    };
+    session.start_process(spec, options, request, events, |_process| response);
 }
 
 /// The response to a start of either version.
@@ -234,29 +155,48 @@ enum StartResponse {
     V1(v1::ExecResponse),
 }
 
-impl Start {
-    fn response(&self) -> impl FnOnce(bool) -> StartResponse + Send + 'static {
-        let (process_id, protocol) = (self.params.process_id.clone(), self.protocol);
-        move |is_confined| match protocol {
-            Protocol::V0 => StartResponse::V0(v0::ExecResponse {
-                process_id,
-                running: true,
-                exit_code: None,
-                stdout: None,
-                stderr: None,
-            }),
-            Protocol::V1 => {
-                let sandbox_type = Some(convert::sandbox_type(is_confined).to_owned());
-                StartResponse::V1(v1::ExecResponse { process_id, sandbox_type })
-            }
-        }
-    }
-}
-
 /// Tells one start from another.
 fn fingerprint(params: &v1::ExecParams) -> u64 {
     let v1::ExecParams { argv, cwd, env, tty, pipe_stdin, arg0, .. } = params;
     let mut hasher = DefaultHasher::new();
     (argv, cwd, env, tty, pipe_stdin, arg0).hash(&mut hasher);
     hasher.finish()
+}
+
+/// `process/terminate`: answered when nothing of the process is left.
+pub(crate) fn terminate(params: &Arc<v1::TerminateParams>, context: &Context<'_>) -> PrepareResult {
+    end(params.process_id.clone(), Protocol::V1, context)
+}
+
+/// Checks and converts a `command/exec/terminate` request.
+pub(crate) fn terminate_v0(params: &Arc<v0::TerminateParams>, context: &Context<'_>) -> PrepareResult {
+    end(params.process_id.clone(), Protocol::V0, context)
+}
+
+fn end(id: String, protocol: Protocol, context: &Context<'_>) -> PrepareResult {
+    let state = &context.session.state;
+    let is_running = |managed: &&ManagedProcess| managed.process.state().exited.is_none();
+    let running = state.known(&id, protocol).ok().filter(is_running).map(|managed| managed.process.clone());
+    let pending = state.pending_starts.clone();
+    Ok(ExecServerPrepared::response(async move {
+        pending.cancel(&id);
+        let running = match running {
+            // It may have ended by itself at the same moment.
+            Some(process) => process.kill(Signal::KILL).await.is_ok(),
+            None => false,
+        };
+        Ok(v1::TerminateResponse { running })
+    }))
+}
+
+/// `process/signal`: an unknown process is not an error.
+pub(crate) fn signal(params: &Arc<v1::SignalParams>, context: &Context<'_>) -> PrepareResult {
+    let v1::ProcessSignal::Interrupt = params.signal;
+    let process = context.session.state.process(&params.process_id).map(|managed| managed.process.clone());
+    Ok(ExecServerPrepared::response(async move {
+        if let Some(process) = process {
+            drop(process.kill(Signal::INT).await);
+        }
+        Ok(v1::Done {})
+    }))
 }

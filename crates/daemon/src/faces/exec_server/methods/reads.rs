@@ -7,61 +7,47 @@ use engine::process::{Item, Process};
 use wire::exec_server::{ByteChunk, v1};
 use wire::jsonrpc::RpcError;
 
-use super::{ExecServerPrepared, PrepareResult};
-use crate::core::request::{AuthorizedRequest, RequestContext};
+use super::{Context, ExecServerPrepared, PrepareResult};
 use crate::faces::exec_server::events::{Protocol, stream_name};
 use crate::faces::exec_server::sequence::{OutputChunk, SequenceIndex, SequenceState};
-use crate::faces::exec_server::session::Session;
+use crate::faces::exec_server::session::reserve_memory;
 
 /// The longest wait, whatever was requested.
 const MAX_WAIT: Duration = Duration::from_secs(3_600);
 
 /// Checks and converts a `process/read` request.
-pub(crate) fn read(params: &Arc<v1::ReadParams>, _: &Session, _: &RequestContext) -> PrepareResult {
-    let params = params.clone();
-    Ok(ExecServerPrepared::new(move |session, request| match find(session, &params.process_id) {
-        Ok((process, index)) => start(session, (process, index), params, request),
-        Err(error) => session.spawn(request.finish(Err::<(), _>(error))),
-    }))
-}
-
-fn find(session: &Session, id: &str) -> Result<(Process, Arc<SequenceIndex>), RpcError> {
-    let managed = session.state.process(id).filter(|managed| managed.protocol == Protocol::V1);
-    let managed = managed.ok_or_else(|| RpcError::invalid_request(format!("there is no process {id:?}")))?;
-    match managed.index.state().is_running {
-        true => Ok((managed.process.clone(), managed.index.clone())),
-        false => Err(RpcError::invalid_request(format!("process {id:?} is still starting"))),
+pub(crate) fn read(params: &Arc<v1::ReadParams>, context: &Context<'_>) -> PrepareResult {
+    let (state, over) = (&context.session.state, context.session.over.clone());
+    let managed = state.known(&params.process_id, Protocol::V1)?;
+    if !managed.index.state().is_running {
+        let message = format!("process {:?} is still starting", params.process_id);
+        return Err(RpcError::invalid_request(message));
     }
-}
-
-fn start(
-    session: &Session,
-    (process, index): (Process, Arc<SequenceIndex>),
-    params: Arc<v1::ReadParams>,
-    mut request: AuthorizedRequest,
-) {
-    let (memory, over) = (session.state.response_memory(), session.over.clone());
-    let cancel = request.responder.cancel.clone();
-    session.spawn(async move {
-        let read = async {
-            let state = wait(&index, &params).await;
-            let (chunks, has_more) =
-                index.after(params.after_seq.unwrap_or(0), params.max_bytes.unwrap_or(u64::MAX));
-            // Once as bytes, once as base64.
-            let permit = memory.reserve(chunks.iter().map(|chunk| 3 * chunk.bytes()).sum()).await;
-            let response = response((&process, &index), &params, state, (&chunks, has_more)).await;
-            (permit, response)
-        };
-        tokio::select! {
-            (permit, response) = read => {
-                permit.into_iter().for_each(|permit| request.responder.hold(permit));
-                request.finish(Ok(response)).await;
+    let (process, index) = (managed.process.clone(), managed.index.clone());
+    let (params, memory) = (params.clone(), state.response_memory.clone());
+    Ok(ExecServerPrepared::new(move |session, mut request| {
+        session.spawn(async move {
+            let cancel = request.responder.cancel.clone();
+            let read = async {
+                let state = wait(&index, &params).await;
+                let (chunks, has_more) =
+                    index.after(params.after_seq.unwrap_or(0), params.max_bytes.unwrap_or(u64::MAX));
+                // Once as bytes, once as base64.
+                let bytes = chunks.iter().map(|chunk| 3 * chunk.bytes()).sum();
+                let permit = reserve_memory(&memory, bytes).await;
+                (permit, response((&process, &index), &params, state, (&chunks, has_more)).await)
+            };
+            tokio::select! {
+                (permit, response) = read => {
+                    request.responder.hold(permit);
+                    request.finish(Ok(response)).await;
+                }
+                // The response has no reader.
+                () = cancel.cancelled() => {}
+                () = over.cancelled() => {}
             }
-            // The response has no reader.
-            () = cancel.cancelled() => {}
-            () = over.cancelled() => {}
-        }
-    });
+        });
+    }))
 }
 
 /// Waits until there is something after `after_seq`, at most as long as requested. The state is read before the chunks:
@@ -70,7 +56,7 @@ async fn wait(index: &SequenceIndex, params: &v1::ReadParams) -> SequenceState {
     let after = params.after_seq.unwrap_or(0);
     let timeout = Duration::from_millis(params.wait_ms.unwrap_or(0)).min(MAX_WAIT);
     if !timeout.is_zero() {
-        let mut state = index.watch();
+        let mut state = index.subscribe();
         let is_ready = |state: &SequenceState| {
             let has_exit = state.exited.is_some() && after.saturating_add(1) < state.next;
             state.closed_at.is_some() || has_exit || !index.after(after, 0).0.is_empty()
@@ -98,7 +84,7 @@ async fn response(
             }
         }
     }
-    index.count_read();
+    index.update(|state| state.reads += 1);
     let last = found.last().map(|chunk| chunk.seq);
     let next_seq = match last {
         // With a budget it is where to continue; without one, clients take it for the next number of all.

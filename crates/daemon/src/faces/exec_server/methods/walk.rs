@@ -10,11 +10,7 @@ use wire::exec_server::v1::{self, FsWalkEntry, FsWalkError, FsWalkKind, FsWalkOp
 use wire::jsonrpc::RpcError;
 
 use super::metadata::{followed_kind, not_found};
-use super::{ExecServerPrepared, PrepareResult, path, run};
-use crate::core::request::RequestContext;
-use crate::faces::exec_server::errors::rpc_error;
-use crate::faces::exec_server::paths::uri;
-use crate::faces::exec_server::session::Session;
+use super::{Context, PrepareResult, blocking, path, rpc_error, uri};
 
 const MAX_DEPTH: u64 = 64;
 const MAX_DIRECTORIES: u64 = 10_000;
@@ -23,22 +19,17 @@ const MAX_ENTRIES: u64 = 50_000;
 const MAX_BYTES: usize = 4 * 1024 * 1024;
 
 /// Checks and converts a `fs/walk` request.
-pub(crate) fn walk(
-    params: &Arc<v1::FsWalkParams>,
-    session: &Session,
-    context: &RequestContext,
-) -> PrepareResult {
+pub(crate) fn walk(params: &Arc<v1::FsWalkParams>, context: &Context<'_>) -> PrepareResult {
     check_limits(&params.options)?;
-    let path = path(session, context, &params.path, params.sandbox.as_ref())?;
-    let params = params.clone();
-    Ok(ExecServerPrepared::new(move |session, request| {
-        run(session, request, move || {
-            match files::stat_followed(&path).map_err(rpc_error)?.ok_or_else(|| not_found(&path))? {
-                (found, _) if found.kind == FileKind::Dir => Ok(Walk::new(params.options.clone()).run(path)),
-                _ => Ok(FsWalkResponse::default()),
-            }
-        });
-    }))
+    let path = path(context, &params.path, params.sandbox.as_ref())?;
+    let (options, found) = (params.options.clone(), FsWalkResponse::default());
+    let walk = Walk { options, found, bytes: 0, directories: 0, entered: HashSet::new() };
+    blocking(move || {
+        match files::stat_followed(&path).map_err(rpc_error)?.ok_or_else(|| not_found(&path))? {
+            (found, _) if found.kind == FileKind::Dir => Ok(walk.run(path)),
+            _ => Ok(walk.found),
+        }
+    })
 }
 
 /// Refuses a walk beyond the limits.
@@ -66,21 +57,14 @@ struct Walk {
 }
 
 impl Walk {
-    fn new(options: FsWalkOptions) -> Walk {
-        let found = FsWalkResponse::default();
-        Walk { options, found, bytes: 0, directories: 0, entered: HashSet::new() }
-    }
-
     /// Depth 0 is the directory itself; entries below the requested depth do not count as truncated.
     fn run(mut self, top: RootedPath) -> FsWalkResponse {
         let mut level = vec![top];
         for _depth in 0..=self.options.max_depth {
             let mut below = Vec::new();
-            for directory in std::mem::take(&mut level) {
-                if !self.enter(&directory, &mut below) {
-                    self.found.truncated = true;
-                    return self.found;
-                }
+            self.found.truncated = !level.iter().all(|directory| self.enter(directory, &mut below));
+            if self.found.truncated {
+                break;
             }
             level = below;
         }

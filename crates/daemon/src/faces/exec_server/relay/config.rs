@@ -1,104 +1,96 @@
-//! What an executor is told: which registry, which executor it is, and what proves it. And what can go wrong with that.
+//! The settings of an executor: its registry, its id and its token; and the errors of a registration.
 
 use http::StatusCode;
 use link::dial::DialError;
 
 use crate::net::auth::Secret;
 
-/// Where the token comes from when nobody hands one over.
+/// The environment variable with the token.
 pub const BEARER_TOKEN_VAR: &str = "CODEX_EXEC_SERVER_REMOTE_BEARER_TOKEN";
 
-/// Which registry, which executor, and what proves it.
+/// The registry, the executor's id, and its token.
 #[derive(Debug, Clone)]
 pub struct RemoteExecutorConfig {
-    pub(super) base_url: String,
-    pub(super) executor_id: String,
-    pub(super) name: Option<String>,
+    /// The URL of the registry.
+    pub base_url: String,
+    /// Which executor this is.
+    pub executor_id: String,
+    /// The name for people, if it has one. As with the released executors, it is not sent.
+    pub name: Option<String>,
     pub(super) token: Secret,
 }
 
-/// Why there is no executor, or none any more.
+/// Why an executor cannot register, or stopped.
 #[derive(Debug, thiserror::Error)]
 pub enum RemoteExecutorError {
-    /// Nothing proves who this is.
+    /// There is no token.
     #[error("no token for the executor registry: set {BEARER_TOKEN_VAR}")]
     NoToken,
-    /// The token cannot be sent.
+    /// The token cannot be sent in a header.
     #[error("the token in {BEARER_TOKEN_VAR} has characters that no header may have: copy it again")]
     BadToken,
-    /// The executor has no name.
+    /// The id of the executor is empty.
     #[error("the executor id is blank: give one with --executor-id")]
     NoExecutor,
-    /// The registry has no address.
+    /// The URL of the registry is empty.
     #[error("the address of the registry is blank: give one with --remote")]
     NoRegistry,
-    /// The token is not accepted.
+    /// The registry rejects the token.
     #[error(
         "the registry at {url} refuses the token of executor {executor_id} ({status}{said}): set \
          {BEARER_TOKEN_VAR} to a token of that executor"
     )]
     Auth {
-        /// What was asked.
+        /// The URL of the request.
         url: String,
-        /// For whom.
+        /// The id of the executor.
         executor_id: String,
-        /// Its answer.
+        /// The status of the response.
         status: StatusCode,
-        /// What it says about it.
+        /// The error in the response, if there is one.
         said: String,
     },
-    /// The registry refuses for another reason, or is out of order.
+    /// The registry rejects the executor, or has failed.
     #[error("the registry at {url} does not register executor {executor_id}: it answers {status}{said}")]
     Refused {
-        /// What was asked.
+        /// The URL of the request.
         url: String,
-        /// For whom.
+        /// The id of the executor.
         executor_id: String,
-        /// Its answer.
+        /// The status of the response.
         status: StatusCode,
-        /// What it says about it.
+        /// The error in the response, if there is one.
         said: String,
     },
-    /// The registry's answer is not what it should be.
+    /// The response is not a registration.
     #[error("the registry at {url} answers what is no registration: {problem}; is --remote its address?")]
     Answer {
-        /// What was asked.
+        /// The URL of the request.
         url: String,
-        /// What is wrong with the answer.
+        /// What is wrong with the response.
         problem: String,
     },
     /// The registry cannot be reached.
     #[error("could not register at {url}: {source}")]
     Reach {
-        /// What was asked.
+        /// The URL of the request.
         url: String,
-        /// Why not.
+        /// The error of the connection.
         source: DialError,
     },
 }
 
 impl RemoteExecutorError {
-    /// Whether it may be over after a while.
+    /// Whether a later attempt can succeed.
     pub fn may_pass(&self) -> bool {
         match self {
-            RemoteExecutorError::Refused { status, .. } => {
+            Self::Refused { status, .. } => {
                 status.is_server_error()
                     || matches!(*status, StatusCode::REQUEST_TIMEOUT | StatusCode::TOO_MANY_REQUESTS)
             }
-            RemoteExecutorError::Reach { source, .. } => match source {
-                DialError::Url { .. } | DialError::Header(_) => false,
-                DialError::Reach { .. }
-                | DialError::Tls { .. }
-                | DialError::Refused { .. }
-                | DialError::Broken(_)
-                | DialError::Late(_) => true,
-            },
-            RemoteExecutorError::NoToken
-            | RemoteExecutorError::BadToken
-            | RemoteExecutorError::NoExecutor
-            | RemoteExecutorError::NoRegistry
-            | RemoteExecutorError::Auth { .. }
-            | RemoteExecutorError::Answer { .. } => false,
+            Self::Reach { source, .. } => !source.is_permanent(),
+            Self::NoToken | Self::BadToken | Self::NoExecutor | Self::NoRegistry => false,
+            Self::Auth { .. } | Self::Answer { .. } => false,
         }
     }
 }
@@ -110,7 +102,7 @@ impl RemoteExecutorConfig {
         RemoteExecutorConfig::with_bearer_token(base_url, executor_id, &token)
     }
 
-    /// An executor with this token. Blanks around each of them are nothing, and so are slashes after the address.
+    /// An executor with this token. Surrounding blanks are ignored, and so are slashes after the URL.
     pub fn with_bearer_token(
         base_url: &str,
         executor_id: &str,
@@ -118,36 +110,22 @@ impl RemoteExecutorConfig {
     ) -> Result<RemoteExecutorConfig, RemoteExecutorError> {
         let base_url = base_url.trim().trim_end_matches('/');
         let (executor_id, token) = (executor_id.trim(), token.trim());
-        if base_url.is_empty() {
-            return Err(RemoteExecutorError::NoRegistry);
+        match (base_url, executor_id, token) {
+            ("", _, _) => Err(RemoteExecutorError::NoRegistry),
+            (_, "", _) => Err(RemoteExecutorError::NoExecutor),
+            (_, _, "") => Err(RemoteExecutorError::NoToken),
+            _ => Ok(RemoteExecutorConfig {
+                base_url: base_url.to_owned(),
+                executor_id: executor_id.to_owned(),
+                name: None,
+                token: Secret::new(token),
+            }),
         }
-        if executor_id.is_empty() {
-            return Err(RemoteExecutorError::NoExecutor);
-        }
-        if token.is_empty() {
-            return Err(RemoteExecutorError::NoToken);
-        }
-        Ok(RemoteExecutorConfig {
-            base_url: base_url.to_owned(),
-            executor_id: executor_id.to_owned(),
-            name: None,
-            token: Secret::new(token),
-        })
     }
 
-    /// The same with a name for people. As with the released executors, nobody is told.
+    /// The same with a name for people.
     pub fn named(self, name: impl Into<String>) -> RemoteExecutorConfig {
         RemoteExecutorConfig { name: Some(name.into()), ..self }
-    }
-
-    /// The name for people, if it has one.
-    pub fn name(&self) -> Option<&str> {
-        self.name.as_deref()
-    }
-
-    /// Which executor this is.
-    pub fn executor_id(&self) -> &str {
-        &self.executor_id
     }
 }
 
@@ -158,7 +136,7 @@ mod tests {
     #[test]
     fn what_is_needed_is_trimmed_and_asked_for_and_the_token_is_never_shown() {
         let config = RemoteExecutorConfig::with_bearer_token(" http://r/x// ", " e ", " t0ken\n").unwrap();
-        assert_eq!((config.base_url.as_str(), config.executor_id()), ("http://r/x", "e"));
+        assert_eq!((&*config.base_url, &*config.executor_id), ("http://r/x", "e"));
         assert_eq!(config.token.expose(), "t0ken");
         assert!(!format!("{config:?}").contains("t0ken"));
         for (url, id, token) in [(" /", "e", "t"), ("http://r", " ", "t"), ("http://r", "e", "\n")] {

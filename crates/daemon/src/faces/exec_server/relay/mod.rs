@@ -1,7 +1,7 @@
 //! The relay's executor: registers, keeps one WebSocket to the rendezvous, and serves each stream that arrives there.
 //!
-//! Register, connect, serve; after every loss wait a little longer and begin again. What no waiting mends ends it: a
-//! token that is refused, an executor that is not known, an answer that makes no sense.
+//! After a lost connection it waits, longer each time, and registers again. It ends with an error that no retry can
+//! change: a rejected token, an unknown executor, an invalid response.
 
 mod config;
 mod registry;
@@ -20,37 +20,39 @@ use wire::exec_server::relay::REPLACED;
 
 pub use config::{BEARER_TOKEN_VAR, RemoteExecutorConfig, RemoteExecutorError};
 
-/// How long a rendezvous has for the handshake.
-const HANDSHAKE: Duration = Duration::from_secs(20);
-/// The largest frame taken; released peers put whole messages into one.
-const MOST_FRAME: usize = wire::limits::MAX_LINE_BYTES + 64 * 1024;
-/// Frames on their way to the socket.
+/// How long the handshake with the rendezvous may take.
+const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(20);
+/// The largest frame; released peers put whole messages into one.
+const MAX_FRAME: usize = wire::limits::MAX_LINE_BYTES + 64 * 1024;
+/// Frames that wait to be written to the socket.
 const FRAMES: usize = 32;
 
-/// A connection that held so long was not one of two that throw each other out.
-const STEADY: Duration = Duration::from_secs(120);
+/// After this time a replaced connection is not one of two executors that replace each other in turn.
+const STABLE_AFTER: Duration = Duration::from_secs(120);
 
-/// Serves the streams of a rendezvous until something happens that no waiting mends. Dropping this future resets all
+/// Serves the streams of a rendezvous until an error that no retry can change. Dropping this future resets all
 /// streams and ends the connection; the tasks that do so belong to `tasks`.
-pub async fn run<F, Served>(
+pub async fn run<Served: Future<Output = ()> + Send + 'static>(
     config: &RemoteExecutorConfig,
-    serve: F,
+    serve: impl Fn(Link) -> Served,
     tasks: &TaskTracker,
-) -> Result<Infallible, RemoteExecutorError>
-where
-    F: Fn(Link) -> Served,
-    Served: Future<Output = ()> + Send + 'static,
-{
+) -> Result<Infallible, RemoteExecutorError> {
     let mut backoff = Backoff::default();
     loop {
         match registry::register(config).await {
-            Ok(place) => match connect(&place.url).await {
+            Ok(registration) => match connect(&registration.url).await {
                 Ok((link, closer)) => {
-                    let executor_id = &place.executor_id;
+                    let executor_id = &registration.executor_id;
                     tracing::info!(%executor_id, "connected to the rendezvous");
                     let since = Instant::now();
-                    serve_all(link, &serve, tasks).await;
-                    if is_replaced(&closer) {
+                    // Its streams end with the link.
+                    let mut acceptor = mux::executor(link, mux::Limits::default(), tasks);
+                    while let Some((stream_id, link)) = acceptor.accept().await {
+                        tracing::debug!(%stream_id, "a stream was opened");
+                        tasks.spawn(serve(link));
+                    }
+                    let is_replaced = closer.peer_close().is_some_and(|close| close.code == REPLACED);
+                    if is_replaced {
                         tracing::error!(
                             "another executor connected as {executor_id:?} and took this one's place: give each an \
                              --executor-id of its own, or end one of them"
@@ -58,7 +60,7 @@ where
                     } else {
                         tracing::warn!("the connection to the rendezvous is gone");
                     }
-                    if !is_replaced(&closer) || since.elapsed() > STEADY {
+                    if !is_replaced || since.elapsed() > STABLE_AFTER {
                         backoff.reset();
                     }
                 }
@@ -73,30 +75,11 @@ where
     }
 }
 
-/// Connects to the place that the registry named, as it named it.
+/// Connects to the URL of the rendezvous, unchanged.
 async fn connect(url: &str) -> Result<(Link, Closer), DialError> {
-    let headers = http::HeaderMap::new();
-    let tls = Tls::default();
-    let dialled = timeout(HANDSHAKE, dial::websocket(url, &headers, &tls)).await;
-    let socket = dialled.map_err(|_| DialError::Late(HANDSHAKE))??;
-    let limits = link::Limits { line_bytes: MOST_FRAME, event_slots: FRAMES, ..link::Limits::default() };
+    let (headers, tls) = (http::HeaderMap::new(), Tls::default());
+    let connected = timeout(HANDSHAKE_TIMEOUT, dial::websocket(url, &headers, &tls)).await;
+    let socket = connected.map_err(|_| DialError::Late(HANDSHAKE_TIMEOUT))??;
+    let limits = link::Limits { line_bytes: MAX_FRAME, event_slots: FRAMES, ..link::Limits::default() };
     Ok(socket.binary(&Settings::relay(), &limits))
-}
-
-/// Whether the rendezvous ended the connection because another one has its place.
-fn is_replaced(closer: &Closer) -> bool {
-    closer.peer_close().is_some_and(|said| said.code == REPLACED)
-}
-
-/// Serves every stream until the link is gone; its streams end with it.
-async fn serve_all<F, Served>(link: Link, serve: &F, tasks: &TaskTracker)
-where
-    F: Fn(Link) -> Served,
-    Served: Future<Output = ()> + Send + 'static,
-{
-    let mut acceptor = mux::executor(link, mux::Limits::default(), tasks);
-    while let Some((stream_id, link)) = acceptor.accept().await {
-        tracing::debug!(%stream_id, "a stream was opened");
-        tasks.spawn(serve(link));
-    }
 }

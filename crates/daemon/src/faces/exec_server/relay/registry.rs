@@ -1,68 +1,56 @@
-//! Registration: asking the registry where the rendezvous is.
+//! Registration: the registry responds with the address of the rendezvous.
 
-use std::fmt;
 use std::time::Duration;
 
 use http::header::{ACCEPT, AUTHORIZATION};
 use http::{HeaderValue, Method, StatusCode};
 use link::dial::{self, Request};
 use serde::Deserialize;
+use serde_json::Value;
 use wire::exec_server::uri::name_part;
 
 use super::{RemoteExecutorConfig, RemoteExecutorError};
 
-/// How long a registry has to answer.
-const PATIENCE: Duration = Duration::from_secs(30);
-/// What is read of an answer.
-const MOST_ANSWER: usize = 64 * 1024;
-/// What is shown of an answer that is an error.
-const MOST_SAID: usize = 4_096;
+/// How long a registry may take to respond.
+const RESPONSE_TIMEOUT: Duration = Duration::from_secs(30);
+/// Bytes of a response that are read.
+const MAX_RESPONSE: usize = 64 * 1024;
+/// Characters of an error response that are shown.
+const MAX_SHOWN: usize = 4_096;
 
-/// Where the rendezvous is.
+/// The response of the registry: where the rendezvous is.
 #[derive(Deserialize)]
-pub(super) struct Place {
+pub(super) struct Registration {
     pub(super) executor_id: String,
-    /// To be dialled as it is. It may hold a ticket, so nothing prints it.
+    /// The URL to connect to. It may contain a ticket, so it is never printed.
     pub(super) url: String,
 }
 
-impl fmt::Debug for Place {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Place").field("executor_id", &self.executor_id).finish_non_exhaustive()
-    }
-}
-
-/// What a registry says about an error.
-#[derive(Debug, Deserialize)]
-struct Refusal {
-    error: RefusalError,
-}
-
-#[derive(Debug, Deserialize)]
-struct RefusalError {
-    code: Option<String>,
-    message: Option<String>,
-}
-
-/// Asks the registry once.
-pub(super) async fn register(config: &RemoteExecutorConfig) -> Result<Place, RemoteExecutorError> {
+/// Sends one request to the registry.
+pub(super) async fn register(config: &RemoteExecutorConfig) -> Result<Registration, RemoteExecutorError> {
     let url = format!("{}/cloud/executor/{}/register", config.base_url, name_part(&config.executor_id));
     let reach = |source| RemoteExecutorError::Reach { url: url.clone(), source };
-    let answer = dial::http(request(&url, config)?).await.map_err(reach)?;
-    let status = answer.status;
-    let body = answer.bytes(MOST_ANSWER).await.map_err(reach)?;
-    if !status.is_success() {
-        return Err(refused(url, config, status, &body));
+    let response = dial::http(request(&url, config)?).await.map_err(reach)?;
+    let status = response.status;
+    let body = response.bytes(MAX_RESPONSE).await.map_err(reach)?;
+    let (executor_id, said) = (config.executor_id.clone(), error_text(&body));
+    match status {
+        StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => {
+            return Err(RemoteExecutorError::Auth { url, executor_id, status, said });
+        }
+        status if !status.is_success() => {
+            return Err(RemoteExecutorError::Refused { url, executor_id, status, said });
+        }
+        _ => {}
     }
     let wrong = |problem: String| RemoteExecutorError::Answer { url: url.clone(), problem };
-    let place: Place = serde_json::from_slice(&body).map_err(|error| wrong(error.to_string()))?;
-    match place.url.starts_with("ws://") || place.url.starts_with("wss://") {
-        true => Ok(place),
-        false => Err(wrong("its url is no ws:// or wss:// URL".to_owned())),
-    }
+    let registration: Registration =
+        serde_json::from_slice(&body).map_err(|error| wrong(error.to_string()))?;
+    let is_socket = ["ws://", "wss://"].iter().any(|scheme| registration.url.starts_with(scheme));
+    if is_socket { Ok(registration) } else { Err(wrong("its url is no ws:// or wss:// URL".to_owned())) }
 }
 
-/// An empty body without a type, as the released executors send it.
+/// A request with an empty body and no content type, as the released executors send it.
 fn request(url: &str, config: &RemoteExecutorConfig) -> Result<Request, RemoteExecutorError> {
     let mut request = Request::new(Method::POST, url);
     let bearer = HeaderValue::try_from(format!("Bearer {}", config.token.expose()));
@@ -70,36 +58,21 @@ fn request(url: &str, config: &RemoteExecutorConfig) -> Result<Request, RemoteEx
     bearer.set_sensitive(true);
     request.headers.insert(AUTHORIZATION, bearer);
     request.headers.insert(ACCEPT, HeaderValue::from_static("*/*"));
-    request.timeout = Some(PATIENCE);
+    request.timeout = Some(RESPONSE_TIMEOUT);
     Ok(request)
 }
 
-fn refused(
-    url: String,
-    config: &RemoteExecutorConfig,
-    status: StatusCode,
-    body: &[u8],
-) -> RemoteExecutorError {
-    let executor_id = config.executor_id.clone();
-    let said = said(body);
-    match status {
-        StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => {
-            RemoteExecutorError::Auth { url, executor_id, status, said }
+/// The error in the body of a response, to be appended to its status.
+fn error_text(body: &[u8]) -> String {
+    let text = match serde_json::from_slice::<Value>(body) {
+        Ok(body) if body["error"].is_object() => {
+            let parts = ["code", "message"].iter().filter_map(|name| body["error"][name].as_str());
+            parts.collect::<Vec<&str>>().join(": ")
         }
-        _ => RemoteExecutorError::Refused { url, executor_id, status, said },
-    }
-}
-
-/// What the body says, ready to stand behind the status.
-fn said(body: &[u8]) -> String {
-    let text = match serde_json::from_slice::<Refusal>(body) {
-        Ok(Refusal { error: RefusalError { code, message } }) => {
-            [code, message].into_iter().flatten().collect::<Vec<_>>().join(": ")
-        }
-        Err(_) => String::from_utf8_lossy(body).trim().to_owned(),
+        _ => String::from_utf8_lossy(body).trim().to_owned(),
     };
     match text.is_empty() {
         true => text,
-        false => format!(": {}", text.chars().take(MOST_SAID).collect::<String>()),
+        false => format!(": {}", text.chars().take(MAX_SHOWN).collect::<String>()),
     }
 }

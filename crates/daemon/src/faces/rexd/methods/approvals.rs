@@ -9,8 +9,7 @@ use engine::process::Program;
 use serde_json::{Value, json};
 use wire::rexd::v1::{self, RpcError, codes, encode_event};
 
-use super::{Params, PrepareResult, RexdPrepared};
-use crate::core::request::RequestContext;
+use super::{Context, Params, PrepareResult, RexdPrepared};
 use crate::faces::rexd::convert::timestamp;
 use crate::faces::rexd::errors::{invalid, rpc_error, text};
 use crate::faces::rexd::session::Session;
@@ -25,30 +24,19 @@ pub(crate) fn publish_update(session: &mut Session, update: &ApprovalUpdate) {
     let (session_id, frame) = (session.id.to_string(), session.state.client.frame_bytes);
     match update {
         ApprovalUpdate::Requested(approval) => {
-            let v1::Approval {
-                approval_id,
-                method,
-                summary,
-                operation,
-                rule,
-                reason,
-                risk,
-                asked_by,
-                expires_at,
-                ..
-            } = described(approval, frame);
+            let approval = described(approval, frame);
             let publish = session.events().publish(move |event_id| {
                 encode_event(&v1::ApprovalRequested {
                     session_id,
-                    approval_id,
-                    method,
-                    summary,
-                    operation,
-                    rule,
-                    reason,
-                    risk,
-                    asked_by,
-                    expires_at,
+                    approval_id: approval.approval_id,
+                    method: approval.method,
+                    summary: approval.summary,
+                    operation: approval.operation,
+                    rule: approval.rule,
+                    reason: approval.reason,
+                    risk: approval.risk,
+                    asked_by: approval.asked_by,
+                    expires_at: approval.expires_at,
                     event_id,
                 })
             });
@@ -73,7 +61,7 @@ pub(crate) fn publish_update(session: &mut Session, update: &ApprovalUpdate) {
 }
 
 /// `approval.list`: the requests that the caller may answer, oldest first.
-pub(crate) fn list(_: &Params<v1::ApprovalList>, _: &Session, _: &RequestContext) -> PrepareResult {
+pub(crate) fn list(_: &Params<v1::ApprovalList>, _: &Context<'_>) -> PrepareResult {
     Ok(RexdPrepared::new(|session, request| {
         let pending = session.core.approvals.pending(|pending| session.approver.may_answer(pending));
         let frame = session.state.client.frame_bytes.unwrap_or(LIST_BYTES);
@@ -93,12 +81,8 @@ pub(crate) fn list(_: &Params<v1::ApprovalList>, _: &Session, _: &RequestContext
 }
 
 /// `approval.answer`: the first answer counts.
-pub(crate) fn answer(
-    params: &Params<v1::ApprovalAnswer>,
-    session: &Session,
-    _: &RequestContext,
-) -> PrepareResult {
-    let answer = approval_answer(session, params)?;
+pub(crate) fn answer(params: &Params<v1::ApprovalAnswer>, context: &Context<'_>) -> PrepareResult {
+    let answer = approval_answer(context.session, params)?;
     let id = params.approval_id.clone();
     Ok(RexdPrepared::new(move |session, request| {
         let (approvals, approver) = (session.core.approvals.clone(), session.approver.clone());
@@ -108,7 +92,7 @@ pub(crate) fn answer(
             let data = json!({ "approval_id": id, "reason": reason });
             let message = format!("you may not answer this approval: {reason}");
             let error = RpcError::new(codes::UNAUTHORIZED, message).with_data(data);
-            return session.spawn(request.finish(Err::<(), _>(error)));
+            return session.spawn(request.reject(error));
         }
         session.spawn(async move {
             let answered = approvals.answer(&id, answer, |pending| approver.may_see(pending)).await;

@@ -4,8 +4,8 @@ use engine::process::{Cursor, Process, ProcessId, ProcessState};
 use wire::rexd::v1;
 
 use super::processes::{adopt_attached, follow, may_see};
-use super::{Params, PrepareResult, RexdPrepared};
-use crate::core::request::{AuthorizedRequest, RequestContext};
+use super::{Context, Params, PrepareResult, RexdPrepared};
+use crate::core::request::AuthorizedRequest;
 use crate::core::responder::Responder;
 use crate::core::session::SessionMessage;
 use crate::faces::rexd::convert::{exit_code, exit_signal, pty_id, status};
@@ -20,7 +20,7 @@ pub(super) struct Position {
 }
 
 /// `exec.attach`: answered with the position, then the usual events.
-pub(crate) fn attach(params: &Params<v1::ExecAttach>, _: &Session, _: &RequestContext) -> PrepareResult {
+pub(crate) fn attach(params: &Params<v1::ExecAttach>, _: &Context<'_>) -> PrepareResult {
     let from = u64::try_from(params.cursor).map_err(|_negative| invalid("cursor", "must not be negative"))?;
     let id = ProcessId(params.process_id.clone());
     Ok(RexdPrepared::new(move |session, request| {
@@ -80,7 +80,7 @@ fn look_up(session: &mut Session, id: ProcessId, from: u64, request: AuthorizedR
             None => None,
         };
         let Some(((kept, lost), listed)) = kept else {
-            return responder.send(Err::<(), _>(process_not_found(&id.0))).await;
+            return responder.reject(process_not_found(&id.0)).await;
         };
         let position = Position { at: kept.from.0, lost };
         let adopt = move |session: &mut Session, responder: Responder| {

@@ -33,18 +33,6 @@ pub(super) struct ReadOptions {
     hashes: bool,
 }
 
-/// A file's content, ready to be encoded.
-#[derive(Debug)]
-pub(super) struct ReadResult {
-    path: String,
-    size: u64,
-    mtime: i64,
-    truncated: bool,
-    /// The hash of the bytes and the file's mode.
-    hash: Option<(String, String)>,
-    content: Encoded,
-}
-
 #[derive(Debug)]
 enum Encoded {
     Text(String),
@@ -77,12 +65,13 @@ impl ReadOptions {
         bytes.len() as u64 >= asked
     }
 
-    /// The result of the read in the requested encoding.
+    /// The encoded response with this id; `None` for a notification.
     pub(super) fn respond(
         &self,
         path: &RootedPath,
         content: Result<FileContent, engine::Error>,
-    ) -> Result<ReadResult, RpcError> {
+        id: Option<&Id>,
+    ) -> Result<Option<Vec<u8>>, RpcError> {
         let FileContent { bytes, size, mtime_ms, more, mode } = content.map_err(rpc_error)?;
         let hash = self.hashes.then(|| (convert::hash(&bytes), mode_string(mode)));
         let mut truncated = more;
@@ -106,26 +95,18 @@ impl ReadOptions {
             }
             (content, _) => content,
         };
-        Ok(ReadResult { path: text(path.as_path()), size, mtime: mtime_ms, truncated, hash, content })
-    }
-}
-
-impl ReadResult {
-    /// The response with this id; `None` for a notification.
-    pub(super) fn encode(&self, id: Option<&Id>) -> Option<Vec<u8>> {
-        let content = match &self.content {
-            Encoded::Text(text) => ReadContent::Text(text),
-            Encoded::Bytes(bytes) => ReadContent::Bytes(bytes),
-        };
         let response = ReadResponse {
-            path: &self.path,
-            size: self.size,
-            mtime: self.mtime,
-            truncated: self.truncated,
-            hash: self.hash.as_ref().map(|(hash, mode)| (hash.as_str(), mode.as_str())),
-            content,
+            path: &text(path.as_path()),
+            size,
+            mtime: mtime_ms,
+            truncated,
+            hash: hash.as_ref().map(|(hash, mode)| (hash.as_str(), mode.as_str())),
+            content: match &content {
+                Encoded::Text(text) => ReadContent::Text(text),
+                Encoded::Bytes(bytes) => ReadContent::Bytes(bytes),
+            },
         };
-        id.map(|id| response.encode(id))
+        Ok(id.map(|id| response.encode(id)))
     }
 }
 

@@ -6,20 +6,16 @@ use engine::process::{Description, Process, ProcessId, ProcessState};
 use wire::rexd::v1::{self, RpcError};
 
 use super::processes::{StartRequest, StartResult, may_see, start as start_process, with_process};
-use super::{Params, PrepareResult, RexdPrepared};
-use crate::core::request::{AuthorizedRequest, RequestContext};
+use super::{Context, Params, PrepareResult, RexdPrepared};
+use crate::core::request::AuthorizedRequest;
 use crate::faces::rexd::convert::{self, exit_code, exit_signal, pty_id, status, timestamp};
 use crate::faces::rexd::errors::{process_not_found, rpc_error};
 use crate::faces::rexd::session::Session;
 
 /// `exec.start`: answered when the program runs or could not be started.
-pub(crate) fn start(
-    params: &Params<v1::ExecStart>,
-    session: &Session,
-    context: &RequestContext,
-) -> PrepareResult {
+pub(crate) fn start(params: &Params<v1::ExecStart>, context: &Context<'_>) -> PrepareResult {
     let timeout = convert::optional_time("timeout_ms", params.timeout_ms)?;
-    let (stdin, limits) = (params.stdin.as_deref(), &session.limits);
+    let (stdin, limits) = (params.stdin.as_deref(), &context.session.limits);
     let request = StartRequest {
         program: convert::exec_program(params)?,
         cwd: params.cwd.clone(),
@@ -39,12 +35,12 @@ pub(crate) fn start(
         is_detached: params.detach,
         result: StartResult::Exec,
     };
-    start_process(request, session, context)
+    start_process(request, context)
 }
 
 /// `exec.wait`: delays no other request, and can be cancelled.
-pub(crate) fn wait(params: &Params<v1::ExecWait>, session: &Session, _: &RequestContext) -> PrepareResult {
-    let limit = wait_limit(session, params.timeout_ms)?;
+pub(crate) fn wait(params: &Params<v1::ExecWait>, context: &Context<'_>) -> PrepareResult {
+    let limit = wait_limit(context.session, params.timeout_ms)?;
     let id = ProcessId(params.process_id.clone());
     Ok(RexdPrepared::new(move |session, request| {
         let not_found = process_not_found(&id.0);
@@ -60,7 +56,7 @@ pub(crate) fn wait(params: &Params<v1::ExecWait>, session: &Session, _: &Request
                 tokio::select! {
                     biased;
                     () = wait => request.finish(Ok(wait_result(&process))).await,
-                    () = cancel.cancelled() => request.finish(Err::<(), _>(RpcError::cancelled())).await,
+                    () = cancel.cancelled() => request.reject(RpcError::cancelled()).await,
                     // A process of another session may run for ever.
                     () = over.cancelled() => request.finish(Ok(wait_result(&process))).await,
                 }
@@ -79,7 +75,7 @@ fn wait_limit(session: &Session, requested: Option<i64>) -> Result<Option<Durati
 }
 
 /// `exec.kill`: answered when the tree is empty, with the processes that were killed.
-pub(crate) fn kill(params: &Params<v1::ExecKill>, _: &Session, _: &RequestContext) -> PrepareResult {
+pub(crate) fn kill(params: &Params<v1::ExecKill>, _: &Context<'_>) -> PrepareResult {
     let signal = convert::signal(params.signal.as_ref());
     let id = ProcessId(params.process_id.clone());
     Ok(RexdPrepared::new(move |session, request| {
@@ -88,7 +84,7 @@ pub(crate) fn kill(params: &Params<v1::ExecKill>, _: &Session, _: &RequestContex
             session.spawn(async move {
                 let signal = match signal {
                     Ok(signal) => signal,
-                    Err(error) => return request.finish(Err::<(), _>(error)).await,
+                    Err(error) => return request.reject(error).await,
                 };
                 let result = match process.kill(signal).await {
                     Ok(ended) => Ok(v1::ExecKillResult {
@@ -109,14 +105,14 @@ pub(crate) fn kill(params: &Params<v1::ExecKill>, _: &Session, _: &RequestContex
 }
 
 /// Checks and converts a `exec.input` request.
-pub(crate) fn input(params: &Params<v1::ExecInput>, _: &Session, _: &RequestContext) -> PrepareResult {
+pub(crate) fn input(params: &Params<v1::ExecInput>, _: &Context<'_>) -> PrepareResult {
     let params = params.clone();
     Ok(RexdPrepared::new(move |session, request| {
         let (id, not_found) = (ProcessId(params.process_id.clone()), process_not_found(&params.process_id));
         with_process(session, id, not_found, request, move |session, process, request| {
             match convert::data("data", &params.data, params.encoding.as_deref(), "encoding") {
                 Ok(bytes) => write_input(session, process, (bytes, params.eof), request),
-                Err(error) => session.spawn(request.finish(Err::<(), _>(error))),
+                Err(error) => session.spawn(request.reject(error)),
             }
         });
     }))
@@ -143,7 +139,7 @@ pub(super) fn write_input(
 }
 
 /// `exec.list`: every process of this daemon and of the user's keepers.
-pub(crate) fn list(_: &Params<v1::ExecList>, _: &Session, _: &RequestContext) -> PrepareResult {
+pub(crate) fn list(_: &Params<v1::ExecList>, _: &Context<'_>) -> PrepareResult {
     Ok(RexdPrepared::new(|session, request| {
         let core = session.core.clone();
         let (caller, roots) = (session.requester.caller.clone(), session.roots.clone());

@@ -11,19 +11,16 @@ use engine::files::{
 };
 use engine::policy::Access;
 use engine::{Error, RootedPath};
-use serde::Serialize;
 use wire::rexd::v1::{self, Encoding, RpcError};
 
-use super::content::{ReadEncoding, ReadOptions, ReadResult};
+use super::content::{ReadEncoding, ReadOptions};
 use super::mode_string::mode_string;
 use super::scans::run_scan;
-use super::{Params, PrepareResult, RexdPrepared, admit, hint, off_thread};
+use super::{Context, Params, PrepareResult, RexdPrepared, admit, hint};
 use crate::core::approvals::diff;
 use crate::core::authorize::Authorization;
 use crate::core::effects::{Effects, FileEffect, FileEffects, PreviewFn};
-use crate::core::request::{AuthorizedRequest, RequestContext};
-use crate::core::responder::Responder;
-use crate::core::session::scheduler::SchedulerGuard;
+use crate::core::request::{AuthorizedRequest, off_thread};
 use crate::faces::rexd::convert::{self, HashRange, output_encoding};
 use crate::faces::rexd::errors::{changed_since_shown, invalid, rpc_error, text};
 use crate::faces::rexd::session::Session;
@@ -40,25 +37,17 @@ pub(super) struct FileAccess {
 }
 
 impl FileAccess {
-    pub(super) fn new(
-        session: &Session,
-        context: &RequestContext,
-        path: &str,
-    ) -> Result<FileAccess, RpcError> {
-        let admitted = admit(session, context, path)?;
-        Ok(FileAccess { path: session.guarded(context, &admitted), admitted })
+    pub(super) fn new(context: &Context<'_>, path: &str) -> Result<FileAccess, RpcError> {
+        let admitted = admit(context, path)?;
+        Ok(FileAccess { path: context.guarded(&admitted), admitted })
     }
 
     /// The same for a parameter that must not be empty.
-    pub(super) fn named(
-        session: &Session,
-        context: &RequestContext,
-        (field, path): (&str, &str),
-    ) -> Result<FileAccess, RpcError> {
+    pub(super) fn named(context: &Context<'_>, (field, path): (&str, &str)) -> Result<FileAccess, RpcError> {
         if path.is_empty() {
             return Err(invalid(field, "path is required"));
         }
-        FileAccess::new(session, context, path)
+        FileAccess::new(context, path)
     }
 
     pub(super) fn effect(&self, access: Access, is_tree: bool) -> FileEffect {
@@ -66,18 +55,14 @@ impl FileAccess {
     }
 
     /// The effects of reading this path.
-    pub(super) fn read(&self, session: &Session) -> Result<Effects, RpcError> {
-        session
+    pub(super) fn read(&self, context: &Context<'_>) -> Result<Effects, RpcError> {
+        context
             .file_effects(|| Ok(FileEffects::new(FileAction::Read, vec![self.effect(Access::Read, false)])))
     }
 }
 
 /// Checks and converts a `fs.read` request.
-pub(crate) fn read(
-    params: &Params<v1::FsRead>,
-    session: &Session,
-    context: &RequestContext,
-) -> PrepareResult {
+pub(crate) fn read(params: &Params<v1::FsRead>, context: &Context<'_>) -> PrepareResult {
     let encoding = match params.encoding.as_deref() {
         None => ReadEncoding::Detect,
         Some(name) => match output_encoding(Some(name), "encoding")? {
@@ -88,12 +73,12 @@ pub(crate) fn read(
     let range = ReadRange {
         offset: convert::optional("offset", params.offset)?.unwrap_or(0),
         length: convert::optional("length", params.length)?,
-        max: session.limits.max_file_read_bytes,
+        max: context.session.limits.max_file_read_bytes,
     };
-    let options = ReadOptions::new(range, encoding, session.state.client.frame_bytes)
+    let options = ReadOptions::new(range, encoding, context.session.state.client.frame_bytes)
         .hashing(convert::wants_hash(params.hash.as_deref())?);
-    let file = FileAccess::named(session, context, ("path", &params.path))?;
-    let effects = file.read(session)?;
+    let file = FileAccess::named(context, ("path", &params.path))?;
+    let effects = file.read(context)?;
     let path = file.path;
     Ok(RexdPrepared::with_effects(effects, move |session, request| {
         let small = ReadRange { max: options.range.max.min(CACHED_READ), ..options.range };
@@ -101,7 +86,8 @@ pub(crate) fn read(
             let is_complete =
                 content.as_ref().map_or(true, |content| !content.more || options.is_met_by(&content.bytes));
             if is_complete {
-                return session.spawn(send_content(request.responder, options.respond(&path, content)));
+                let response = options.respond(&path, content, request.responder.id().as_ref());
+                return session.spawn(request.responder.send_encoded(response));
             }
         }
         let AuthorizedRequest { responder, turn, .. } = request;
@@ -110,69 +96,49 @@ pub(crate) fn read(
             let work = move || {
                 let content = files::read(&path, options.range);
                 drop(turn);
-                options.respond(&path, content).map(|result| result.encode(id.as_ref()))
+                options.respond(&path, content, id.as_ref())
             };
-            send_encoded(responder, off_thread(work).await).await;
+            responder.send_encoded(off_thread(work).await).await;
         });
     }))
 }
 
-async fn send_content(responder: Responder, result: Result<ReadResult, RpcError>) {
-    let id = responder.id();
-    send_encoded(responder, result.map(|result| result.encode(id.as_ref()))).await;
-}
-
-async fn send_encoded(responder: Responder, line: Result<Option<Vec<u8>>, RpcError>) {
-    match line {
-        Ok(Some(line)) => responder.send_raw(line).await,
-        Ok(None) => responder.send(Ok(())).await,
-        Err(error) => responder.send(Err::<(), _>(error)).await,
-    }
-}
-
 /// Checks and converts a `fs.write` request.
-pub(crate) fn write(
-    params: &Params<v1::FsWrite>,
-    session: &Session,
-    context: &RequestContext,
-) -> PrepareResult {
+pub(crate) fn write(params: &Params<v1::FsWrite>, context: &Context<'_>) -> PrepareResult {
     output_encoding(params.encoding.as_deref(), "encoding")?;
     let options = WriteOptions {
         mode: convert::write_mode(params.mode.as_deref())?,
         mkdir_parents: params.mkdir_parents,
         atomic: params.atomic.unwrap_or(true),
         expected_mtime_ms: params.expected_mtime,
-        durability: convert::durability(params.durable).unwrap_or(session.core.durability),
+        durability: convert::durability(params.durable).unwrap_or(context.session.core.durability),
         permissions: convert::permissions(params.permissions.as_deref())?,
     };
     let hashes = convert::wants_hash(params.hash.as_deref())?;
-    let file = FileAccess::named(session, context, ("path", &params.path))?;
+    let file = FileAccess::named(context, ("path", &params.path))?;
     let preview: PreviewFn = {
         let (params, path, mode) = (params.clone(), file.admitted.clone(), options.mode);
         // Invalid base64 is reported when the write runs.
         Arc::new(move || diff::write(&path, &content(&params).unwrap_or_default(), mode))
     };
-    let effects = session.file_effects(|| {
+    let effects = context.file_effects(|| {
         // No approver is asked about a write that cannot be done.
         content(params)?;
         let effects = FileEffects::new(FileAction::Write, vec![file.effect(Access::Write, false)]);
         Ok(FileEffects { creates_parents: params.mkdir_parents, preview: Some(preview.clone()), ..effects })
     })?;
-    let (params, path) = (params.clone(), file.path);
-    Ok(RexdPrepared::with_effects(effects, move |session, request| {
-        let authorization = request.context.authorization.clone();
-        change(session, request, move || {
-            let bytes = content(&params)?;
-            check_unchanged(&authorization, &preview, path.as_path())?;
-            let written = files::write(&path, &bytes, &options).map_err(rpc_error)?;
-            Ok(v1::FsWriteResult {
-                path: text(path.as_path()),
-                bytes_written: written.bytes,
-                mtime: written.mtime_ms,
-                created: written.created,
-                hash: hashes.then(|| convert::hash(&bytes)),
-            })
-        });
+    let (params, path, authorization) = (params.clone(), file.path, context.request.authorization.clone());
+    Ok(RexdPrepared::blocking(effects, move || {
+        let bytes = content(&params)?;
+        check_unchanged(&authorization, &preview, path.as_path())?;
+        let written = files::write(&path, &bytes, &options).map_err(rpc_error)?;
+        Ok(v1::FsWriteResult {
+            path: text(path.as_path()),
+            bytes_written: written.bytes,
+            mtime: written.mtime_ms,
+            created: written.created,
+            hash: hashes.then(|| convert::hash(&bytes)),
+        })
     }))
 }
 
@@ -188,74 +154,61 @@ fn content(params: &v1::FsWrite) -> Result<Cow<'_, [u8]>, RpcError> {
 }
 
 /// Checks and converts a `fs.edit` request.
-pub(crate) fn edit(
-    params: &Params<v1::FsEdit>,
-    session: &Session,
-    context: &RequestContext,
-) -> PrepareResult {
-    let file = FileAccess::named(session, context, ("path", &params.path))?;
-    let edit = Arc::new(Edit { durability: session.core.durability, ..convert::edit(params) });
+pub(crate) fn edit(params: &Params<v1::FsEdit>, context: &Context<'_>) -> PrepareResult {
+    let file = FileAccess::named(context, ("path", &params.path))?;
+    let edit = Arc::new(Edit { durability: context.session.core.durability, ..convert::edit(params) });
     let preview: PreviewFn = {
         let (path, edit) = (file.admitted.clone(), edit.clone());
         Arc::new(move || diff::edit(&path, &edit))
     };
-    let effects = session.file_effects(|| {
+    let effects = context.file_effects(|| {
         let effects = FileEffects::new(FileAction::Write, vec![file.effect(Access::Write, false)]);
         Ok(FileEffects { preview: Some(preview.clone()), ..effects })
     })?;
-    let path = file.path;
-    Ok(RexdPrepared::with_effects(effects, move |session, request| {
-        let authorization = request.context.authorization.clone();
-        change(session, request, move || {
-            check_unchanged(&authorization, &preview, path.as_path())?;
-            let edited = files::edit(&path, &edit).map_err(rpc_error)?;
-            Ok(v1::FsEditResult {
-                path: text(path.as_path()),
-                bytes_written: edited.written.bytes,
-                mtime: edited.written.mtime_ms,
-                created: edited.written.created,
-                replacements: edited.replacements as u64,
-            })
-        });
+    let (path, authorization) = (file.path, context.request.authorization.clone());
+    Ok(RexdPrepared::blocking(effects, move || {
+        check_unchanged(&authorization, &preview, path.as_path())?;
+        let edited = files::edit(&path, &edit).map_err(rpc_error)?;
+        Ok(v1::FsEditResult {
+            path: text(path.as_path()),
+            bytes_written: edited.written.bytes,
+            mtime: edited.written.mtime_ms,
+            created: edited.written.created,
+            replacements: edited.replacements as u64,
+        })
     }))
 }
 
 /// Checks and converts a `fs.patch` request.
-pub(crate) fn patch(
-    params: &Params<v1::FsPatch>,
-    session: &Session,
-    context: &RequestContext,
-) -> PrepareResult {
+pub(crate) fn patch(params: &Params<v1::FsPatch>, context: &Context<'_>) -> PrepareResult {
     if params.patch_text.is_empty() {
         return Err(invalid("patch_text", "patch_text is required"));
     }
-    let base = FileAccess::new(session, context, params.cwd.as_deref().unwrap_or_default())?;
+    let base = FileAccess::new(context, params.cwd.as_deref().unwrap_or_default())?;
     let preview: PreviewFn = {
         let (params, base) = (params.clone(), base.admitted.clone());
         Arc::new(move || Ok(diff::patch(&patches::plan(base.roots(), base.as_path(), &params.patch_text)?)))
     };
-    let effects = session.file_effects(|| {
-        let files = patched_files(session, base.admitted.as_path(), &params.patch_text)?;
+    let effects = context.file_effects(|| {
+        let files = patched_files(context.session, base.admitted.as_path(), &params.patch_text)?;
         let effects = FileEffects::new(FileAction::Write, files);
         Ok(FileEffects { creates_parents: true, preview: Some(preview.clone()), ..effects })
     })?;
-    let (params, base, roots) = (params.clone(), base.path, session.guarded_roots(context));
-    let durability = session.core.durability;
-    Ok(RexdPrepared::with_effects(effects, move |session, request| {
-        let authorization = request.context.authorization.clone();
-        change(session, request, move || {
-            let plan = patches::plan(&roots, base.as_path(), &params.patch_text).map_err(rpc_error)?;
-            check_unchanged(&authorization, &preview, base.as_path())?;
-            let patched = plan.apply(durability).map_err(rpc_error)?;
-            let texts = |paths: &[std::path::PathBuf]| paths.iter().map(|path| text(path)).collect();
-            let moved = patched.moved.iter().map(|(from, to)| v1::Move { from: text(from), to: text(to) });
-            Ok(v1::FsPatchResult {
-                added: texts(&patched.added),
-                updated: texts(&patched.updated),
-                deleted: texts(&patched.deleted),
-                moved: moved.collect(),
-            })
-        });
+    let (params, base, roots) = (params.clone(), base.path, context.guarded_roots());
+    let (authorization, durability) =
+        (context.request.authorization.clone(), context.session.core.durability);
+    Ok(RexdPrepared::blocking(effects, move || {
+        let plan = patches::plan(&roots, base.as_path(), &params.patch_text).map_err(rpc_error)?;
+        check_unchanged(&authorization, &preview, base.as_path())?;
+        let patched = plan.apply(durability).map_err(rpc_error)?;
+        let texts = |paths: &[std::path::PathBuf]| paths.iter().map(|path| text(path)).collect();
+        let moved = patched.moved.iter().map(|(from, to)| v1::Move { from: text(from), to: text(to) });
+        Ok(v1::FsPatchResult {
+            added: texts(&patched.added),
+            updated: texts(&patched.updated),
+            deleted: texts(&patched.deleted),
+            moved: moved.collect(),
+        })
     }))
 }
 
@@ -284,14 +237,10 @@ fn patched_files(session: &Session, base: &Path, text: &str) -> Result<Vec<FileE
 }
 
 /// Checks and converts a `fs.stat` request.
-pub(crate) fn stat(
-    params: &Params<v1::FsStat>,
-    session: &Session,
-    context: &RequestContext,
-) -> PrepareResult {
-    let file = FileAccess::new(session, context, &params.path)?;
+pub(crate) fn stat(params: &Params<v1::FsStat>, context: &Context<'_>) -> PrepareResult {
+    let file = FileAccess::new(context, &params.path)?;
     let hash = convert::hash_range(params)?;
-    let effects = file.read(session)?;
+    let effects = file.read(context)?;
     let path = file.path;
     Ok(RexdPrepared::with_effects(effects, move |session, request| {
         if let Some(range) = hash {
@@ -301,15 +250,9 @@ pub(crate) fn stat(
             let result = found.map(|found| stat_result(&path, found)).map_err(rpc_error);
             return session.spawn(request.finish(result));
         }
-        let AuthorizedRequest { responder, turn, .. } = request;
-        session.spawn(async move {
-            let work = move || {
-                let found = files::stat(&path).map_err(rpc_error)?;
-                drop(turn);
-                Ok(stat_result(&path, found))
-            };
-            responder.send(off_thread(work).await).await;
-        });
+        session.spawn(request.run_blocking(move || {
+            files::stat(&path).map(|found| stat_result(&path, found)).map_err(rpc_error)
+        }));
     }))
 }
 
@@ -331,96 +274,56 @@ fn stat_and_hash(session: &Session, path: RootedPath, range: HashRange, request:
 }
 
 /// Checks and converts a `fs.mkdir` request.
-pub(crate) fn mkdir(
-    params: &Params<v1::FsMkdir>,
-    session: &Session,
-    context: &RequestContext,
-) -> PrepareResult {
-    let file = FileAccess::named(session, context, ("path", &params.path))?;
+pub(crate) fn mkdir(params: &Params<v1::FsMkdir>, context: &Context<'_>) -> PrepareResult {
+    let file = FileAccess::named(context, ("path", &params.path))?;
     let parents = params.parents;
-    let effects = session.file_effects(|| {
+    let effects = context.file_effects(|| {
         let effects = FileEffects::new(FileAction::MakeDirectory, vec![file.effect(Access::Write, false)]);
         Ok(FileEffects { creates_parents: parents, ..effects })
     })?;
     let path = file.path;
-    Ok(RexdPrepared::with_effects(effects, move |session, request| {
-        change(session, request, move || done(files::make_directory(&path, parents)));
-    }))
+    Ok(RexdPrepared::blocking(effects, move || done(files::make_directory(&path, parents))))
 }
 
 /// Checks and converts a `fs.remove` request.
-pub(crate) fn remove(
-    params: &Params<v1::FsRemove>,
-    session: &Session,
-    context: &RequestContext,
-) -> PrepareResult {
-    let file = FileAccess::named(session, context, ("path", &params.path))?;
+pub(crate) fn remove(params: &Params<v1::FsRemove>, context: &Context<'_>) -> PrepareResult {
+    let file = FileAccess::named(context, ("path", &params.path))?;
     let recursive = params.recursive;
-    let effects = session.file_effects(|| {
+    let effects = context.file_effects(|| {
         let effects = FileEffects::new(FileAction::Remove, vec![file.effect(Access::Remove, recursive)]);
         Ok(FileEffects { is_recursive: recursive, ..effects })
     })?;
     let path = file.path;
-    Ok(RexdPrepared::with_effects(effects, move |session, request| {
-        change(session, request, move || done(files::remove(&path, recursive, &ScanBudget::unbounded())));
-    }))
+    let remove = move || done(files::remove(&path, recursive, &ScanBudget::unbounded()));
+    Ok(RexdPrepared::blocking(effects, remove))
 }
 
 /// Checks and converts a `fs.rename` request.
-pub(crate) fn rename(
-    params: &Params<v1::FsRename>,
-    session: &Session,
-    context: &RequestContext,
-) -> PrepareResult {
-    let from = FileAccess::named(session, context, ("from", &params.from))?;
-    let to = FileAccess::named(session, context, ("to", &params.to))?;
+pub(crate) fn rename(params: &Params<v1::FsRename>, context: &Context<'_>) -> PrepareResult {
+    let from = FileAccess::named(context, ("from", &params.from))?;
+    let to = FileAccess::named(context, ("to", &params.to))?;
     let overwrites = params.overwrite;
-    let effects = session.file_effects(|| {
+    let effects = context.file_effects(|| {
         let files = vec![from.effect(Access::Remove, true), to.effect(Access::Write, true)];
         Ok(FileEffects { overwrites, ..FileEffects::new(FileAction::Rename, files) })
     })?;
-    Ok(RexdPrepared::with_effects(effects, move |session, request| {
-        change(session, request, move || done(files::rename(&from.path, &to.path, overwrites)));
-    }))
+    let rename = move || done(files::rename(&from.path, &to.path, overwrites));
+    Ok(RexdPrepared::blocking(effects, rename))
 }
 
 /// Checks and converts a `fs.copy` request.
-pub(crate) fn copy(
-    params: &Params<v1::FsCopy>,
-    session: &Session,
-    context: &RequestContext,
-) -> PrepareResult {
-    let from = FileAccess::named(session, context, ("from", &params.from))?;
-    let to = FileAccess::named(session, context, ("to", &params.to))?;
+pub(crate) fn copy(params: &Params<v1::FsCopy>, context: &Context<'_>) -> PrepareResult {
+    let from = FileAccess::named(context, ("from", &params.from))?;
+    let to = FileAccess::named(context, ("to", &params.to))?;
     let options =
         CopyOptions { recursive: params.recursive, overwrite: params.overwrite, ..CopyOptions::default() };
-    let effects = session.file_effects(|| {
+    let effects = context.file_effects(|| {
         let (is_recursive, overwrites) = (params.recursive, params.overwrite);
         let files = vec![from.effect(Access::Read, is_recursive), to.effect(Access::Write, is_recursive)];
         Ok(FileEffects { is_recursive, overwrites, ..FileEffects::new(FileAction::Copy, files) })
     })?;
-    Ok(RexdPrepared::with_effects(effects, move |session, request| {
-        change(session, request, move || {
-            done(files::copy(&from.path, &to.path, options, &ScanBudget::unbounded()))
-        });
-    }))
-}
-
-/// FileEventBatch files on a worker thread, in the request's turn.
-fn change<T: Serialize + Send + 'static>(
-    session: &Session,
-    request: AuthorizedRequest,
-    work: impl FnOnce() -> Result<T, RpcError> + Send + 'static,
-) {
-    session.spawn(async move {
-        let result = match &request.turn {
-            SchedulerGuard::Batch(batch) => batch.run(work).await,
-            SchedulerGuard::None | SchedulerGuard::Shared(_) | SchedulerGuard::Exclusive(_) => {
-                off_thread(work).await
-            }
-        };
-        request.finish(result).await;
-    });
+    let copy = move || done(files::copy(&from.path, &to.path, options, &ScanBudget::unbounded()));
+    Ok(RexdPrepared::blocking(effects, copy))
 }
 
 /// Fails if the files changed while their approval was waited for.

@@ -5,24 +5,22 @@ use std::ffi::OsString;
 use std::time::{Duration, SystemTime};
 
 use engine::process::{
-    Cursor, Description, KeptProcess, LogReader, OutputLimit, PendingStart, Process, ProcessId, ProcessSpec,
-    Program, Stdin, TerminalSize,
+    Cursor, Description, KeptProcess, LogReader, OutputLimit, Process, ProcessId, ProcessSpec, Program,
+    Stdin, TerminalSize,
 };
 use engine::{RootedPath, Roots};
 use serde::Serialize;
-use tokio::time::Instant;
-use wire::rexd::v1::{self, RpcError, encode_event};
+use wire::rexd::v1::{self, RpcError};
 
 use super::attach::{Position, attach_result};
-use super::{PrepareResult, RexdPrepared, admit};
+use super::{Context, PrepareResult, RexdPrepared, admit};
 use crate::config::OFF;
 use crate::core::effects::{CommandEffects, Effects};
-use crate::core::events::{Follow, PublisherHandle, PublisherMessage};
-use crate::core::request::{AuthorizedRequest, RequestContext};
+use crate::core::events::{Follow, PublisherMessage};
+use crate::core::request::AuthorizedRequest;
 use crate::core::responder::Responder;
 use crate::core::sandbox::SandboxRefusal;
-use crate::core::session::keys::KeyReservation;
-use crate::core::session::{Face as _, SessionMessage};
+use crate::core::session::{Face as _, SessionMessage, StartOptions};
 use crate::faces::rexd::Rexd;
 use crate::faces::rexd::convert::{process_of_pty, pty_id, timestamp};
 use crate::faces::rexd::errors::{invalid, pty_not_found, rpc_error, unsupported, with_hint};
@@ -78,17 +76,16 @@ impl StartResult {
 }
 
 /// Checks a start. The environment and the sandbox are the operator's and are taken from the policy when it runs.
-pub(super) fn start(request: StartRequest, session: &Session, context: &RequestContext) -> PrepareResult {
+pub(super) fn start(request: StartRequest, context: &Context<'_>) -> PrepareResult {
     if request.program.argv().iter().any(|argument| argument.contains('\0')) {
         return Err(invalid("argv", "an argument cannot contain NUL"));
     }
     check_env(&request.env)?;
     if let Some(profile) = request.sandbox.as_deref().filter(|profile| *profile != OFF) {
-        let sandbox = &session.core.policy.current().sandbox;
+        let sandbox = &context.session.core.policy.current().sandbox;
         sandbox.check(profile).map_err(|unknown| invalid("sandbox", &unknown.to_string()))?;
     }
-    let cwd = admit(session, context, request.cwd.as_deref().unwrap_or_default())?;
-    let cwd = session.start_directory(&cwd);
+    let cwd = context.start_directory(&admit(context, request.cwd.as_deref().unwrap_or_default())?);
     let effects = CommandEffects {
         program: request.program.clone(),
         cwd: cwd.clone(),
@@ -106,7 +103,7 @@ pub(super) fn start(request: StartRequest, session: &Session, context: &RequestC
         match spec(session, request, cwd) {
             Ok(spec) if is_detached => start_detached(session, spec, result, pending),
             Ok(spec) => start_attached(session, spec, result, pending),
-            Err(error) => session.spawn(pending.finish(Err::<(), _>(error))),
+            Err(error) => session.spawn(pending.reject(error)),
         }
     }))
 }
@@ -166,87 +163,15 @@ fn check_env(env: &BTreeMap<String, Option<String>>) -> Result<(), RpcError> {
 
 fn start_attached(session: &mut Session, spec: ProcessSpec, result: StartResult, request: AuthorizedRequest) {
     let limit = session.limits.max_processes_per_session;
-    let starting = match session.engine.has_capacity(limit) {
-        true => session.engine.start(spec),
-        false => Err(engine::Error::LimitReached { what: "processes per session", limit: limit as u64 }),
-    };
-    match starting {
-        Ok(starting) => {
-            let launch = Launch::new(session, starting);
-            session.spawn(launch.run(result, request));
-        }
-        Err(error) => session.spawn(request.finish(Err::<(), _>(rpc_error(error)))),
+    if !session.engine.has_capacity(limit) {
+        let error = engine::Error::LimitReached { what: "processes per session", limit: limit as u64 };
+        return session.spawn(request.reject(rpc_error(error)));
     }
-}
-
-/// An attached process while it starts.
-struct Launch {
-    starting: PendingStart,
-    /// Created before the program runs, so that output during the start is kept for it.
-    reader: LogReader,
-    events: RexdEvents,
-    publisher: PublisherHandle<Rexd>,
-    session: crate::faces::rexd::session::RexdHandle,
-    core: std::sync::Arc<crate::core::Core>,
-    /// How long the first output of a terminal is held back after the response was written.
-    hold: Option<Duration>,
-}
-
-impl Launch {
-    fn new(session: &mut Session, starting: PendingStart) -> Launch {
-        let process = starting.process();
-        let has_terminal = process.description().has_terminal;
-        Launch {
-            reader: process.primary_reader(Cursor(0)),
-            events: RexdEvents::new(session, process),
-            publisher: session.events().clone(),
-            session: session.handle(),
-            core: session.core.clone(),
-            hold: session.state.client.quirks.terminal_hold.filter(|_| has_terminal),
-            starting,
-        }
-    }
-
-    /// Waits until the program runs, responds, and publishes its output. A failure is answered and published.
-    async fn run(self, result: StartResult, request: AuthorizedRequest) {
-        let Launch { starting, reader, events, publisher, session, core, hold } = self;
-        let AuthorizedRequest { responder, turn, key, .. } = request;
-        let id = starting.process().id().clone();
-        let running = starting.running().await;
-        drop(turn);
-        match running {
-            Ok(process) => {
-                let result = Ok(result.of(&id, process.description().started_at));
-                complete(key, &result);
-                match hold {
-                    Some(_) => responder.send_written(result).await,
-                    None => responder.send(result).await,
-                }
-                let gauge = core.metrics.process_started(ProcessOwner::Attached);
-                let not_before = hold.map(|hold| Instant::now() + hold);
-                let follow = Follow { process, reader, events, not_before, gauge: Some(gauge) };
-                publisher.send(PublisherMessage::Follow(Box::new(follow))).await;
-            }
-            Err(error) => {
-                let error = with_hint(rpc_error(error), core.no_roots.as_deref());
-                complete(key, &Err::<(), _>(error.clone()));
-                responder.send(Err::<(), _>(error.clone())).await;
-                let (session_id, process_id) = (session.id.to_string(), id.0.clone());
-                let encode = move |event_id| {
-                    let RpcError { code, message, data } = error;
-                    encode_event(&v1::ExecError { session_id, process_id, code, message, data, event_id })
-                };
-                publisher.publish(encode).await;
-                session.send(SessionMessage::update(move |session| session.engine.remove(&id))).await;
-            }
-        }
-    }
-}
-
-fn complete<T: Serialize>(key: Option<KeyReservation>, result: &Result<T, RpcError>) {
-    if let Some(key) = key {
-        key.complete(result);
-    }
+    let output_delay = session.state.client.quirks.terminal_hold.filter(|_| spec.terminal.is_some());
+    let options = StartOptions { output_delay, ..StartOptions::default() };
+    let events = |session: &mut Session, process: &Process| RexdEvents::new(session, process);
+    let result = move |process: &Process| result.of(process.id(), process.description().started_at);
+    session.start_process(spec, options, request, events, result);
 }
 
 /// The user's keepers.
@@ -259,7 +184,7 @@ fn keepers(session: &Session) -> Result<Keepers, RpcError> {
 fn start_detached(session: &mut Session, spec: ProcessSpec, result: StartResult, request: AuthorizedRequest) {
     let keepers = match keepers(session) {
         Ok(keepers) => keepers,
-        Err(error) => return session.spawn(request.finish(Err::<(), _>(error))),
+        Err(error) => return session.spawn(request.reject(error)),
     };
     let (handle, by) = (session.handle(), session.requester.caller.name.clone());
     let no_roots = session.core.no_roots.clone();
@@ -268,7 +193,7 @@ fn start_detached(session: &mut Session, spec: ProcessSpec, result: StartResult,
             Ok(started) => started,
             Err(error) => {
                 let error = with_hint(rpc_error(error), no_roots.as_deref());
-                return request.finish(Err::<(), _>(error)).await;
+                return request.reject(error).await;
             }
         };
         let started_at = started.started_at;
@@ -280,7 +205,7 @@ fn start_detached(session: &mut Session, spec: ProcessSpec, result: StartResult,
                     let gauge = Some(session.core.metrics.process_started(ProcessOwner::Detached));
                     let follow = follow(session, (process, reader), gauge);
                     let result = Ok(result.of(&started.id, started_at));
-                    complete(key, &result);
+                    key.into_iter().for_each(|key| key.complete(&result));
                     session.spawn(async move {
                         responder.send(result).await;
                         follow.await;
@@ -337,7 +262,7 @@ pub(super) fn with_process(
         return then(session, process, request);
     }
     let Some(keepers) = session.core.keepers.clone() else {
-        return session.spawn(request.finish(Err::<(), _>(not_found)));
+        return session.spawn(request.reject(not_found));
     };
     let lookups = session.state.lookups.entry(id.clone()).or_default();
     lookups.push(ProcessLookup { request, not_found, then: Box::new(then) });
@@ -367,7 +292,7 @@ fn looked_up(session: &mut Session, id: &ProcessId, kept: Option<KeptProcess>) {
     for lookup in session.state.lookups.remove(id).unwrap_or_default() {
         match session.engine.process(id).cloned() {
             Ok(process) => (lookup.then)(session, process, lookup.request),
-            Err(_unknown) => session.spawn(lookup.request.finish(Err::<(), _>(lookup.not_found))),
+            Err(_unknown) => session.spawn(lookup.request.reject(lookup.not_found)),
         }
     }
 }
@@ -381,13 +306,13 @@ pub(super) fn with_terminal(
 ) {
     let not_found = pty_not_found(id);
     let Some(process) = process_of_pty(id) else {
-        return session.spawn(request.finish(Err::<(), _>(not_found)));
+        return session.spawn(request.reject(not_found));
     };
     let no_terminal = not_found.clone();
     with_process(session, process, not_found, request, move |session, process, request| {
         match process.description().has_terminal {
             true => then(session, process, request),
-            false => session.spawn(request.finish(Err::<(), _>(no_terminal))),
+            false => session.spawn(request.reject(no_terminal)),
         }
     });
 }

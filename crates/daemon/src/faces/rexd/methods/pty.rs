@@ -5,18 +5,12 @@ use wire::rexd::v1;
 
 use super::exec::write_input;
 use super::processes::{StartRequest, StartResult, start, with_terminal};
-use super::{Params, PrepareResult, RexdPrepared};
-use crate::core::request::RequestContext;
+use super::{Context, Params, PrepareResult, RexdPrepared};
 use crate::faces::rexd::convert;
 use crate::faces::rexd::errors::rpc_error;
-use crate::faces::rexd::session::Session;
 
 /// `pty.open`. Clients that lose early output receive it a little later.
-pub(crate) fn open(
-    params: &Params<v1::PtyOpen>,
-    session: &Session,
-    context: &RequestContext,
-) -> PrepareResult {
+pub(crate) fn open(params: &Params<v1::PtyOpen>, context: &Context<'_>) -> PrepareResult {
     let timeout = convert::optional_time("timeout_ms", params.timeout_ms)?;
     let request = StartRequest {
         program: convert::pty_program(params)?,
@@ -25,31 +19,31 @@ pub(crate) fn open(
         terminal: Some(convert::new_size(params.cols, params.rows)?),
         stdin: Stdin::Open,
         // A terminal runs until it is closed, unless the request has a timeout.
-        stop_after: session.limits.timeout_if_asked(timeout),
+        stop_after: context.session.limits.timeout_if_asked(timeout),
         output_limit: None,
         sandbox: params.sandbox.clone(),
         is_detached: params.detach,
         result: StartResult::Pty,
     };
-    start(request, session, context)
+    start(request, context)
 }
 
 /// Checks and converts a `pty.input` request.
-pub(crate) fn input(params: &Params<v1::PtyInput>, _: &Session, _: &RequestContext) -> PrepareResult {
+pub(crate) fn input(params: &Params<v1::PtyInput>, _: &Context<'_>) -> PrepareResult {
     let params = params.clone();
     Ok(RexdPrepared::new(move |session, request| {
         let id = params.pty_id.clone();
         with_terminal(session, &id, request, move |session, process, request| {
             match convert::data("data", &params.data, params.encoding.as_deref(), "encoding") {
                 Ok(bytes) => write_input(session, process, (bytes, false), request),
-                Err(error) => session.spawn(request.finish(Err::<(), _>(error))),
+                Err(error) => session.spawn(request.reject(error)),
             }
         });
     }))
 }
 
 /// Checks and converts a `pty.resize` request.
-pub(crate) fn resize(params: &Params<v1::PtyResize>, _: &Session, _: &RequestContext) -> PrepareResult {
+pub(crate) fn resize(params: &Params<v1::PtyResize>, _: &Context<'_>) -> PrepareResult {
     let params = params.clone();
     Ok(RexdPrepared::new(move |session, request| {
         let id = params.pty_id.clone();
@@ -67,7 +61,7 @@ pub(crate) fn resize(params: &Params<v1::PtyResize>, _: &Session, _: &RequestCon
 }
 
 /// `pty.close`: kills the process, unless only a hang-up is wanted.
-pub(crate) fn close(params: &Params<v1::PtyClose>, _: &Session, _: &RequestContext) -> PrepareResult {
+pub(crate) fn close(params: &Params<v1::PtyClose>, _: &Context<'_>) -> PrepareResult {
     let params = params.clone();
     Ok(RexdPrepared::new(move |session, request| {
         let signal = if params.kill.unwrap_or(true) { Signal::KILL } else { Signal::HUP };

@@ -10,9 +10,9 @@ use serde::Serialize;
 use wire::rexd::v1::{self, RpcError};
 
 use super::files::{FileAccess, kind_name};
-use super::{Params, PrepareResult, RexdPrepared, off_thread};
+use super::{Context, Params, PrepareResult, RexdPrepared};
 use crate::core::effects::FileEffects;
-use crate::core::request::RequestContext;
+use crate::core::request::off_thread;
 use crate::core::responder::Responder;
 use crate::faces::rexd::convert::optional_count;
 use crate::faces::rexd::errors::{invalid, rpc_error, text, with_hint};
@@ -26,18 +26,14 @@ const MAX_CONTEXT_LINES: usize = 1_000;
 const ENVELOPE_BYTES: usize = 8 * 1024;
 
 /// Checks and converts a `fs.list` request.
-pub(crate) fn list(
-    params: &Params<v1::FsList>,
-    session: &Session,
-    context: &RequestContext,
-) -> PrepareResult {
-    let file = FileAccess::new(session, context, &params.path)?;
+pub(crate) fn list(params: &Params<v1::FsList>, context: &Context<'_>) -> PrepareResult {
+    let file = FileAccess::new(context, &params.path)?;
     let options = ListOptions {
         recursive: params.recursive,
         names_only: params.names_only,
         max_entries: optional_count("max_entries", params.max_entries)?,
     };
-    let (effects, path, frame) = (file.read(session)?, file.path, session.state.client.frame_bytes);
+    let (effects, path, frame) = (file.read(context)?, file.path, context.session.state.client.frame_bytes);
     Ok(RexdPrepared::with_effects(effects, move |session, request| {
         run_scan(session, request.responder, deadline(session), move |scan| {
             let listing = files::list(&path, options, &scan).map_err(rpc_error)?;
@@ -56,24 +52,20 @@ pub(crate) fn list(
 }
 
 /// Checks and converts a `fs.glob` request.
-pub(crate) fn glob(
-    params: &Params<v1::FsGlob>,
-    session: &Session,
-    context: &RequestContext,
-) -> PrepareResult {
+pub(crate) fn glob(params: &Params<v1::FsGlob>, context: &Context<'_>) -> PrepareResult {
     let max_matches = optional_count("max_matches", params.max_matches)?;
     // Without a directory the pattern may be absolute: only what it matches has to be inside the roots.
     let directory = match &params.cwd {
-        Some(cwd) => FileAccess::new(session, context, cwd)?.path.as_path().to_owned(),
-        None => context.cwd.to_path_buf(),
+        Some(cwd) => FileAccess::new(context, cwd)?.path.as_path().to_owned(),
+        None => context.request.cwd.to_path_buf(),
     };
-    let effects = session.file_effects(|| {
-        let file = FileAccess::new(session, context, params.cwd.as_deref().unwrap_or_default())?;
+    let effects = context.file_effects(|| {
+        let file = FileAccess::new(context, params.cwd.as_deref().unwrap_or_default())?;
         Ok(FileEffects::new(FileAction::Read, vec![file.effect(Access::Read, false)]))
     })?;
     let (params, roots, frame) =
-        (params.clone(), session.guarded_roots(context), session.state.client.frame_bytes);
-    let no_roots = session.core.no_roots.clone();
+        (params.clone(), context.guarded_roots(), context.session.state.client.frame_bytes);
+    let no_roots = context.session.core.no_roots.clone();
     Ok(RexdPrepared::with_effects(effects, move |session, request| {
         run_scan(session, request.responder, deadline(session), move |scan| {
             let found = files::glob(&roots, &directory, &params.pattern, GlobOptions { max_matches }, &scan);
@@ -86,14 +78,10 @@ pub(crate) fn glob(
 }
 
 /// Checks and converts a `fs.grep` request.
-pub(crate) fn grep(
-    params: &Params<v1::FsGrep>,
-    session: &Session,
-    context: &RequestContext,
-) -> PrepareResult {
-    let file = FileAccess::new(session, context, params.path.as_deref().unwrap_or_default())?;
+pub(crate) fn grep(params: &Params<v1::FsGrep>, context: &Context<'_>) -> PrepareResult {
+    let file = FileAccess::new(context, params.path.as_deref().unwrap_or_default())?;
     let grep = grep_options(params)?;
-    let (effects, path, frame) = (file.read(session)?, file.path, session.state.client.frame_bytes);
+    let (effects, path, frame) = (file.read(context)?, file.path, context.session.state.client.frame_bytes);
     Ok(RexdPrepared::with_effects(effects, move |session, request| {
         run_scan(session, request.responder, deadline(session), move |scan| {
             let found = files::grep_sorted(&path, &grep, &scan).map_err(rpc_error)?;

@@ -6,8 +6,8 @@ use std::time::SystemTime;
 use serde_json::json;
 use wire::rexd::v1;
 
-use super::{Params, PrepareResult, RexdPrepared, admit};
-use crate::core::request::RequestContext;
+use super::{Context, Params, PrepareResult, RexdPrepared, admit};
+use crate::core::request::off_thread;
 use crate::core::responder::Responder;
 use crate::core::session::SessionMessage;
 use crate::faces::rexd::convert::timestamp;
@@ -15,31 +15,24 @@ use crate::faces::rexd::errors::{rpc_error, text};
 use crate::faces::rexd::session::{Session, info as session_info};
 
 /// `session.close`: answered when nothing of the session is left.
-pub(crate) fn close(_: &Params<v1::SessionClose>, _: &Session, _: &RequestContext) -> PrepareResult {
+pub(crate) fn close(_: &Params<v1::SessionClose>, _: &Context<'_>) -> PrepareResult {
     Ok(RexdPrepared::new(|session, request| session.close(request.responder, json!(v1::OkResult::DONE))))
 }
 
 /// Checks and converts a `session.info` request.
-pub(crate) fn info(_: &Params<v1::SessionInfo>, _: &Session, _: &RequestContext) -> PrepareResult {
-    Ok(RexdPrepared::new(|session, request| {
-        let result = session_info(session);
-        session.spawn(request.finish(Ok(result)));
-    }))
+pub(crate) fn info(_: &Params<v1::SessionInfo>, context: &Context<'_>) -> PrepareResult {
+    let result = session_info(context.session);
+    Ok(RexdPrepared::response(async { Ok(result) }))
 }
 
 /// `session.set_cwd`: relative paths start there, if it is a directory inside the roots.
-pub(crate) fn set_cwd(
-    params: &Params<v1::SessionSetCwd>,
-    session: &Session,
-    context: &RequestContext,
-) -> PrepareResult {
-    let path = session.start_directory(&admit(session, context, &params.path)?);
+pub(crate) fn set_cwd(params: &Params<v1::SessionSetCwd>, context: &Context<'_>) -> PrepareResult {
+    let path = context.start_directory(&admit(context, &params.path)?);
     Ok(RexdPrepared::new(move |session, request| {
         let handle = session.handle();
         session.spawn(async move {
             let cwd = path.as_path().to_owned();
-            let opened = tokio::task::spawn_blocking(move || path.open_directory()).await;
-            match opened.unwrap_or(Err(engine::Error::Gone)) {
+            match off_thread(move || path.open_directory().map_err(rpc_error)).await {
                 Ok(_directory) => {
                     let result = v1::SessionSetCwdResult { ok: true, cwd: text(&cwd) };
                     let (responder, turn) = (request.responder, request.turn);
@@ -51,7 +44,7 @@ pub(crate) fn set_cwd(
                     handle.send(update).await;
                     responder.send(Ok(result)).await;
                 }
-                Err(error) => request.finish(Err::<(), _>(rpc_error(error))).await,
+                Err(error) => request.reject(error).await,
             }
         });
     }))

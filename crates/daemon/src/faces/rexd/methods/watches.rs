@@ -5,9 +5,9 @@ use serde_json::json;
 use wire::rexd::v1::{self, RpcError, encode_event};
 
 use super::files::FileAccess;
-use super::{Params, PrepareResult, RexdPrepared, off_thread};
+use super::{Context, Params, PrepareResult, RexdPrepared};
 use crate::core::events::PublisherHandle;
-use crate::core::request::{AuthorizedRequest, RequestContext};
+use crate::core::request::{AuthorizedRequest, off_thread};
 use crate::core::session::SessionMessage;
 use crate::faces::rexd::Rexd;
 use crate::faces::rexd::errors::{rpc_error, text};
@@ -17,26 +17,23 @@ use crate::faces::rexd::session::Session;
 const MIN_WATCHES: usize = 64;
 
 /// Checks and converts a `fs.watch` request.
-pub(crate) fn watch(
-    params: &Params<v1::FsWatch>,
-    session: &Session,
-    context: &RequestContext,
-) -> PrepareResult {
+pub(crate) fn watch(params: &Params<v1::FsWatch>, context: &Context<'_>) -> PrepareResult {
+    let session = context.session;
     let limit = session.limits.max_processes_per_session.max(MIN_WATCHES);
     if session.state.watches.len() >= limit {
         let error = engine::Error::LimitReached { what: "watches per session", limit: limit as u64 };
         return Err(rpc_error(error));
     }
-    let file = FileAccess::named(session, context, ("path", &params.path))?;
+    let file = FileAccess::named(context, ("path", &params.path))?;
     let recursive = params.recursive.unwrap_or(true);
-    let effects = file.read(session)?;
+    let effects = file.read(context)?;
     Ok(RexdPrepared::with_effects(effects, move |session, request| start(session, file, recursive, request)))
 }
 
 fn start(session: &mut Session, file: FileAccess, recursive: bool, request: AuthorizedRequest) {
     let watch_id = match engine::session::random_name() {
         Ok(name) => format!("w_{name}"),
-        Err(error) => return session.spawn(request.finish(Err::<(), _>(rpc_error(error)))),
+        Err(error) => return session.spawn(request.reject(rpc_error(error))),
     };
     let (session_id, handle, events) = (session.id.to_string(), session.handle(), session.events().clone());
     let AuthorizedRequest { responder, turn, .. } = request;
@@ -53,19 +50,19 @@ fn start(session: &mut Session, file: FileAccess, recursive: bool, request: Auth
                 handle.send(SessionMessage::update(store)).await;
                 responder.send(Ok(v1::FsWatchResult { watch_id })).await;
             }
-            Err(error) => responder.send(Err::<(), _>(error)).await,
+            Err(error) => responder.reject(error).await,
         }
     });
 }
 
 /// Checks and converts a `fs.unwatch` request.
-pub(crate) fn unwatch(params: &Params<v1::FsUnwatch>, _: &Session, _: &RequestContext) -> PrepareResult {
+pub(crate) fn unwatch(params: &Params<v1::FsUnwatch>, _: &Context<'_>) -> PrepareResult {
     let watch_id = params.watch_id.clone();
     Ok(RexdPrepared::new(move |session, request| {
         let Some(watch) = session.state.watches.remove(&watch_id) else {
             let data = json!({ "field": "watch_id", "watch_id": watch_id });
             let error = RpcError::invalid_params("watch not found").with_data(data);
-            return session.spawn(request.finish(Err::<(), _>(error)));
+            return session.spawn(request.reject(error));
         };
         session.spawn(async move {
             // Stopping waits for a thread.
