@@ -131,3 +131,22 @@ async fn invalid_requests_and_failed_requests_have_different_codes() {
         request(params(gone), &[], &Reservations::default(), std::future::ready(())).await.unwrap_err();
     assert!(error.code == -32603 && error.message.contains("could not connect"), "{error}");
 }
+
+#[tokio::test]
+async fn headers_with_secrets_are_not_sent_to_another_host() {
+    let (target, serving) = server(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n".to_vec()).await;
+    let location = format!("HTTP/1.1 302 Found\r\nlocation: {target}\r\ncontent-length: 0\r\n\r\n");
+    let (url, first) = server(location.into_bytes()).await;
+    let wanted = json!({
+        "method": "GET", "url": url, "requestId": "r",
+        "headers": [{"name": "x-api-key", "valueEnvVar": "KEY"}, {"name": "x-plain", "value": "1"},
+            {"name": "authorization", "value": "Bearer s3cr3t"}],
+    });
+    let variables = [("KEY".into(), "s3cr3t".into())];
+    let (response, _) =
+        request(params(wanted), &variables, &Reservations::default(), std::future::ready(())).await.unwrap();
+    assert_eq!(response.status, 200);
+    assert_eq!(first.await.unwrap().matches("s3cr3t").count(), 2);
+    let redirected = serving.await.unwrap();
+    assert!(!redirected.contains("s3cr3t") && redirected.contains("x-plain: 1"), "{redirected}");
+}

@@ -310,3 +310,40 @@ fn unread_responses_are_bounded_and_other_clients_are_served() {
     flood.join().unwrap();
     drop(reader);
 }
+
+#[test]
+fn variables_and_http_requests_are_checked_like_commands() {
+    let sandbox = Sandbox::with_config(
+        "[policy]\ndefault = \"deny\"\n[[policy.rules]]\nname = \"ls\"\naction = \"allow\"\nargv = [\"ls\", \"*\"]\nenv = [\"RUST_LOG\"]\n\
+         [[policy.rules]]\nname = \"web\"\naction = \"allow\"\nargv = [\"http-request\", \"GET\", \"http://127.0.0.1:1/*\"]\n",
+    );
+    let (served, _rexd) = beside(&sandbox);
+    let mut codex = served.client();
+    let mut run = |id: &str, env: Value| {
+        let mut params = start(id, &["ls"]);
+        (params["cwd"], params["env"]) = (json!(sandbox.root()), env);
+        codex.ask("process/start", params)
+    };
+    for (id, env) in [
+        ("path", json!({"PATH": "/tmp"})),
+        ("preload", json!({"LD_PRELOAD": "/tmp/x.so"})),
+        ("git", json!({"GIT_CONFIG_COUNT": "1"})),
+        ("unknown", json!({"SOME_UNKNOWN_NAME": "1"})),
+    ] {
+        let refusal = run(id, env).unwrap_err();
+        assert_eq!(refusal["code"], -32600, "{id}: {refusal}");
+    }
+    for (id, env) in
+        [("none", json!({})), ("named", json!({"RUST_LOG": "debug"})), ("locale", json!({"LC_ALL": "C"}))]
+    {
+        run(id, env).unwrap();
+    }
+    let request =
+        |method: &str, url: &str| json!({"method": method, "url": url, "requestId": url, "headers": []});
+    for (method, url) in [("GET", "http://127.0.0.1:2/"), ("POST", "http://127.0.0.1:1/a")] {
+        let refusal = codex.ask("http/request", request(method, url)).unwrap_err();
+        assert_eq!(refusal["code"], -32600, "{refusal}");
+    }
+    let failure = codex.ask("http/request", request("GET", "http://127.0.0.1:1/a")).unwrap_err();
+    assert_ne!(failure["code"], -32600, "an allowed request fails for lack of a server: {failure}");
+}

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use http::header::{
     AUTHORIZATION, CONTENT_LENGTH, CONTENT_TYPE, COOKIE, HOST, LOCATION, PROXY_AUTHORIZATION,
 };
-use http::{HeaderMap, HeaderValue, Method, StatusCode};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 use http_body_util::{BodyExt as _, Full};
 use hyper::body::Incoming;
 use hyper::client::conn::http1;
@@ -196,9 +196,14 @@ fn redirect(request: &mut Request, status: StatusCode, from: &Endpoint, next: St
     let same =
         |to: &Endpoint| (&to.host, to.port, to.is_encrypted) == (&from.host, from.port, from.is_encrypted);
     if !to.is_ok_and(|to| same(&to)) {
-        request.headers.remove(AUTHORIZATION);
-        request.headers.remove(COOKIE);
-        request.headers.remove(PROXY_AUTHORIZATION);
+        let is_secret = |(name, value): &(&HeaderName, &HeaderValue)| {
+            value.is_sensitive() || [AUTHORIZATION, COOKIE, PROXY_AUTHORIZATION].contains(name)
+        };
+        let secrets: Vec<_> =
+            request.headers.iter().filter(is_secret).map(|(name, _)| name.clone()).collect();
+        for name in secrets {
+            request.headers.remove(name);
+        }
     }
     request.url = next;
 }

@@ -117,18 +117,21 @@ pub enum PublisherMessage<E> {
     Publish(EncodeEvent),
 }
 
-/// A change of the listener.
+/// A change of the listener. Small, because every session has memory for 32 of them.
 enum SubscriptionMessage {
-    /// Events go there from now on, after the last one it has seen.
-    Subscribe {
-        id: SubscriptionId,
-        listener: Listener,
-        seen: Option<u64>,
-        /// Receives the gap before the first event is sent; the publisher waits until the gap is dropped.
-        gap: oneshot::Sender<Result<Gap, NotYet>>,
-    },
+    /// Events go there from now on.
+    Subscribe(Box<NewListener>),
     /// The listener is gone.
     Unsubscribe(SubscriptionId),
+}
+
+/// A listener that receives the events after the last one it has seen.
+struct NewListener {
+    id: SubscriptionId,
+    listener: Listener,
+    seen: Option<u64>,
+    /// Receives the gap before the first event is sent; the publisher waits until the gap is dropped.
+    gap: oneshot::Sender<Result<Gap, NotYet>>,
 }
 
 /// The events that a new listener will not receive. Events start when this is dropped.
@@ -192,7 +195,8 @@ impl<F: Face> PublisherHandle<F> {
         let subscriptions = self.subscriptions.clone();
         async move {
             let (gap, received) = oneshot::channel();
-            subscriptions.send(SubscriptionMessage::Subscribe { id, listener, seen, gap }).await.ok()?;
+            let new = Box::new(NewListener { id, listener, seen, gap });
+            subscriptions.send(SubscriptionMessage::Subscribe(new)).await.ok()?;
             received.await.ok()
         }
     }

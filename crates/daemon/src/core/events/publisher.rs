@@ -13,8 +13,8 @@ use tokio::sync::{mpsc, oneshot, watch};
 
 use super::replay::ReplayBuffer;
 use super::{
-    EventOptions, Follow, Gap, Listener, LogEntry, ProcessEvents, PublisherMessage, SubscriptionMessage,
-    WhileAway,
+    EventOptions, Follow, Gap, Listener, LogEntry, NewListener, ProcessEvents, PublisherMessage,
+    SubscriptionMessage, WhileAway,
 };
 use crate::core::Core;
 use crate::core::session::{Face, SessionHandle, SessionMessage, SubscriptionId};
@@ -247,7 +247,8 @@ impl<F: Face> Publisher<F> {
                     self.remove_listener();
                 }
             }
-            SubscriptionMessage::Subscribe { id, listener, seen, gap } => {
+            SubscriptionMessage::Subscribe(new) => {
+                let NewListener { id, listener, seen, gap } = *new;
                 let rewound = match seen {
                     Some(seen) => self.buffer.rewind(seen).map(|lost| (seen, lost)),
                     None => Ok((self.buffer.last_sent(), self.buffer.resume())),

@@ -168,7 +168,7 @@ type SessionUpdate<F> = Box<dyn FnOnce(&mut Session<F>) + Send>;
 /// What a task has its session do to complete a request.
 type Completion<F> = Box<dyn FnOnce(&mut Session<F>, Responder) + Send>;
 
-/// A message to a session.
+/// A message to a session. Small, because every session has memory for 32 of them.
 pub enum SessionMessage<F: Face> {
     /// A request to run.
     Request(Box<PendingRequest<F>>),
@@ -177,7 +177,7 @@ pub enum SessionMessage<F: Face> {
     /// A task's result.
     Update(SessionUpdate<F>),
     /// A task's result that completes a request.
-    Complete(Responder, Completion<F>),
+    Complete(Box<Responder>, Completion<F>),
     /// A connection or event stream is gone.
     Disconnected(SubscriptionId),
     /// Ends the session.
@@ -195,7 +195,7 @@ impl<F: Face> SessionMessage<F> {
         responder: Responder,
         complete: impl FnOnce(&mut Session<F>, Responder) + Send + 'static,
     ) -> SessionMessage<F> {
-        SessionMessage::Complete(responder, Box::new(complete))
+        SessionMessage::Complete(Box::new(responder), Box::new(complete))
     }
 }
 

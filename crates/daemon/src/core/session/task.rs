@@ -75,7 +75,7 @@ impl<F: Face> Session<F> {
             SessionMessage::Request(request) => self.schedule(request),
             SessionMessage::Scheduled(request, turn) => self.begin(request, turn),
             SessionMessage::Update(update) => update(self),
-            SessionMessage::Complete(responder, complete) => complete(self, responder),
+            SessionMessage::Complete(responder, complete) => complete(self, *responder),
             SessionMessage::Disconnected(id) => self.disconnect(id),
             SessionMessage::End => {}
         }
@@ -166,7 +166,7 @@ impl<F: Face> Session<F> {
 async fn reject<F: Face>(message: SessionMessage<F>, id: &str) {
     let responder = match message {
         SessionMessage::Request(request) | SessionMessage::Scheduled(request, _) => request.responder,
-        SessionMessage::Complete(responder, _) => responder,
+        SessionMessage::Complete(responder, _) => *responder,
         SessionMessage::Update(_) | SessionMessage::Disconnected(_) | SessionMessage::End => return,
     };
     responder.reject(F::session_closed(id)).await;

@@ -50,16 +50,15 @@ pub(super) fn profile(
     Ok(Some(profile))
 }
 
-/// The directories of the project.
+/// The directories of the project: `workspaceRoots`, even if it is empty. Clients that send plain paths do not know that
+/// member and mean the working directory; those that send `file:` URIs and leave it out mean no directory.
 fn projects(request: &FileSystemSandboxContext, cwd: Option<&Path>) -> Result<Vec<PathBuf>, RpcError> {
-    if let Some(roots) = request.workspace_roots.as_ref().filter(|roots| !roots.is_empty()) {
-        return roots.iter().map(|root| native(root).map(|root| real(&root))).collect();
+    match (&request.workspace_roots, &request.cwd) {
+        (Some(roots), _) => roots.iter().map(|root| native(root).map(|root| real(&root))).collect(),
+        (None, Some(cwd)) if cwd.starts_with("file:") => Ok(Vec::new()),
+        (None, Some(cwd)) => Ok(vec![real(&native(cwd)?)]),
+        (None, None) => Ok(cwd.iter().map(|cwd| real(cwd)).collect()),
     }
-    let cwd = match &request.cwd {
-        Some(cwd) => Some(native(cwd)?),
-        None => cwd.map(Path::to_owned),
-    };
-    Ok(cwd.iter().map(|cwd| real(cwd)).collect())
 }
 
 /// Fills a profile from the entries. A narrower entry overrides a wider one; of two for the same place, the later one
@@ -162,7 +161,7 @@ mod tests {
                 "file_system": {"type": "restricted", "entries": entries},
                 "network": "restricted",
             },
-            "cwd": "file:///usr",
+            "cwd": "/usr",
             "windowsSandboxLevel": "disabled",
         }))
         .unwrap();
@@ -191,6 +190,34 @@ mod tests {
         assert_eq!(profile.protect, [Path::new("/usr/.git")]);
         assert_eq!(profile.hide, [Path::new("/etc/secret")]);
         assert_eq!(profile.network, Network::Off);
+    }
+
+    #[test]
+    fn a_missing_or_empty_list_of_roots_grants_no_directory() {
+        for (cwd, roots, writable) in [
+            ("/usr", json!(null), Some("/usr")),
+            ("/usr", json!([]), None),
+            ("file:///usr", json!(null), None),
+            ("file:///usr", json!([]), None),
+            ("file:///usr", json!(["file:///etc"]), Some("/etc")),
+        ] {
+            let mut request = json!({
+                "permissions": {
+                    "type": "managed",
+                    "file_system": {"type": "restricted", "entries": [special("root", "read"), special("project_roots", "write")]},
+                    "network": "restricted",
+                },
+                "cwd": cwd,
+                "windowsSandboxLevel": "disabled",
+            });
+            if !roots.is_null() {
+                request["workspaceRoots"] = roots.clone();
+            }
+            let request: FileSystemSandboxContext = serde_json::from_value(request).unwrap();
+            let profile = profile(Some(&request), None, &ProtectedPaths::default()).unwrap().unwrap();
+            let expected: Vec<PathBuf> = writable.into_iter().map(PathBuf::from).collect();
+            assert_eq!(profile.write, expected, "{cwd} {roots}");
+        }
     }
 
     #[test]

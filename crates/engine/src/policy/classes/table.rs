@@ -110,7 +110,7 @@ pub(super) static TABLE: &[ClassEntry] = &[
     entry(
         Network,
         &[
-            "curl", "wget", "ssh", "scp", "sftp", "rsync", "nc", "ncat", "netcat", "socat", "telnet",
+            "curl", "wget", "http-request", "ssh", "scp", "sftp", "rsync", "nc", "ncat", "netcat", "socat", "telnet",
             "ftp", "lftp", "ping", "dig", "nslookup", "host", "traceroute", "nmap", "gh", "glab", "aws",
             "gcloud", "az", "kubectl", "helm", "rclone", "aria2c", "http", "https", "xh", "ssh-copy-id",
             "mosh", "autossh", "openssl", "whois", "psql", "mysql", "redis-cli", "mongosh", "sendmail",

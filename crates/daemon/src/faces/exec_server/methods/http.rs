@@ -1,9 +1,11 @@
 //! `http/request`: an HTTP request on behalf of the client, with the body as a whole or in chunks.
 
 use std::ffi::OsString;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use engine::process::Program;
 use http::{HeaderName, HeaderValue, Method};
 use link::Outgoing;
 use link::dial::{self, DialError, DialResponse, Redirects, Request};
@@ -16,8 +18,10 @@ use wire::exec_server::{ByteChunk, envelope};
 use wire::jsonrpc::RpcError;
 
 use super::{Context, ExecServerPrepared, PrepareResult};
+use crate::core::effects::{CommandEffects, Effects};
+use crate::faces::exec_server::errors::rpc_error;
 pub use crate::faces::exec_server::session::Reservations;
-use crate::faces::exec_server::session::{Reservation, reserve_memory};
+use crate::faces::exec_server::session::{Reservation, Session, reserve_memory};
 
 /// The longest body in one response: as base64 it still fits into a message.
 const MAX_BODY: usize = 47 * 1024 * 1024;
@@ -37,8 +41,9 @@ pub(crate) fn prepare(params: &Arc<HttpRequest>, context: &Context<'_>) -> Prepa
     }
     let (active, memory, outgoing) =
         (state.http.clone(), state.response_memory.clone(), state.outgoing.clone());
+    let effects = effects(params, context.session)?;
     let params = params.clone();
-    Ok(ExecServerPrepared::new(move |session, mut pending| {
+    Ok(ExecServerPrepared::with_effects(effects, move |session, mut pending| {
         let Some(outgoing) = outgoing else { return };
         let cancel = pending.responder.cancel.clone();
         session.spawn(async move {
@@ -61,6 +66,21 @@ pub(crate) fn prepare(params: &Arc<HttpRequest>, context: &Context<'_>) -> Prepa
             }
         });
     }))
+}
+
+/// The policy and an approver see a request as the command `http-request METHOD URL`, which is in the class `network`.
+fn effects(params: &HttpRequest, session: &Session) -> Result<Effects, RpcError> {
+    let root = session.roots.paths().first().map_or(Path::new("/"), PathBuf::as_path);
+    let cwd = session.roots.admit(Path::new("/"), root).map_err(rpc_error)?;
+    let argv = ["http-request", &params.method, &params.url].map(str::to_owned).to_vec();
+    Ok(Effects::Command(Box::new(CommandEffects {
+        program: Program::Argv(argv),
+        cwd,
+        env: Vec::new(),
+        stdin: params.body_base64.clone().unwrap_or_default().into_inner(),
+        has_terminal: false,
+        is_detached: false,
+    })))
 }
 
 /// The body of a streamed response, to be sent after the response itself.
@@ -174,6 +194,7 @@ fn header_from(
 ) -> Result<(HeaderName, HeaderValue), RpcError> {
     let HttpRequestHeader { name, value, value_env_var } = header;
     let wrong = |problem: &str| RpcError::invalid_params(format!("header `{name}`: {problem}"));
+    let is_from_variable = value_env_var.is_some();
     let value = match (value, value_env_var) {
         (Some(value), None) => value,
         // The given value is a prefix, such as `Bearer `.
@@ -187,7 +208,9 @@ fn header_from(
         (None, None) => return Err(wrong("neither value nor valueEnvVar is set")),
     };
     let header = HeaderName::from_bytes(name.as_bytes()).map_err(|_| wrong("invalid header name"))?;
-    let value = HeaderValue::from_str(&value).map_err(|_| wrong("invalid header value"))?;
+    let mut value = HeaderValue::from_str(&value).map_err(|_| wrong("invalid header value"))?;
+    // A redirect to another host must not receive it.
+    value.set_sensitive(is_from_variable);
     Ok((header, value))
 }
 
