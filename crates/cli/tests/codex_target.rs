@@ -108,7 +108,7 @@ fn input_goes_there_and_its_end_cannot() {
     assert_eq!((output.status.code(), output.stdout), (Some(0), b"heard hello\n".to_vec()));
     // Who reads to the end is told why that does not come, and ended as here.
     let mut child = world
-        .rex(&["exec", "--", "sh", "-c", "cat; echo not reached"])
+        .rex(&["exec", "--", "sh", "-c", "tee reading; echo not reached"])
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::from(std::fs::File::create(world.sandbox.path("stderr")).unwrap()))
@@ -116,6 +116,8 @@ fn input_goes_there_and_its_end_cannot() {
         .unwrap();
     drop(child.stdin.take());
     world.sandbox.gains("stderr", "closing the input is not available", Instant::now() + PATIENCE);
+    // A shell that is interrupted before it has started `tee` waits for it all the same.
+    world.sandbox.appears("root/reading", Instant::now() + PATIENCE);
     interrupt(&child);
     let output = child.wait_with_output().unwrap();
     assert_eq!((output.status.code(), output.stdout), (Some(130), Vec::new()));

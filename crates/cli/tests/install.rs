@@ -110,7 +110,8 @@ fn a_config_that_is_there_only_gains_roots_and_they_are_shown() {
     let now = std::fs::read_to_string(&file).unwrap();
     let added = now.strip_prefix(mine).unwrap_or_else(|| panic!("{now}"));
     assert_eq!(added.matches("[[security.allowed_roots]]").count(), 1, "only what was missing: {added}");
-    assert!(added.contains("it's") && remarks.contains(added.trim()), "shown as it is written: {remarks}");
+    let shown = added.trim().replace('\n', "\n  ");
+    assert!(added.contains("it's") && remarks.contains(&shown), "shown as it is written: {remarks}");
     assert_eq!(std::fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o640);
     assert_eq!(names_in(file.parent().unwrap()), ["config.toml"]);
 }
