@@ -167,10 +167,11 @@ fn a_tree_is_copied_without_special_files() {
 }
 
 fn restricted(sandbox: &Sandbox, entries: Value) -> Value {
+    let root = format!("file://{}", sandbox.root().display());
     json!({
         "permissions": {"type": "managed", "network": "restricted",
             "file_system": {"type": "restricted", "entries": entries}},
-        "cwd": format!("file://{}", sandbox.root().display()), "windowsSandboxLevel": "disabled",
+        "cwd": root, "workspaceRoots": [root], "windowsSandboxLevel": "disabled",
     })
 }
 
@@ -200,6 +201,12 @@ fn a_sandbox_holds_for_files_and_for_processes_alike() {
     };
     run("p", &read_only);
     assert!(!sandbox.path("root/b").exists() && !sandbox.path("outside/b").exists());
+    let mut unnamed = workspace.clone();
+    for roots in [json!([]), Value::Null] {
+        unnamed["workspaceRoots"] = roots.clone();
+        run(&format!("without {roots}"), &unnamed);
+        assert!(!sandbox.path("root/b").exists(), "{roots}");
+    }
     run("q", &workspace);
     assert!(sandbox.path("root/b").exists() && !sandbox.path("outside/b").exists());
     let pattern = json!({"path": {"type": "glob_pattern", "pattern": "**/*.env"}, "access": "none"});
