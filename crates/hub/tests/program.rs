@@ -147,7 +147,7 @@ fn invalid_arguments_are_reported_at_start() {
         (&["token", "list"], &file, 1, "cannot use the data directory"),
         (&["serve", "--tls-cert", path], &data, 2, "--tls-key"),
         (&["serve", "--public-url", "hub"], &data, 2, "expected http:// or https://"),
-        (&["token", "add", "a b", "--kind", "client"], &data, 2, "letters, digits"),
+        (&["token", "add", "a b", "--kind", "client"], &data, 2, "letters and digits"),
         (&["token", "add", "a", "--kind", "boss"], &data, 2, "executor, harness, client"),
     ] {
         let Output { status, stdout, stderr } = rexhub(data, arguments).output().unwrap();

@@ -107,10 +107,22 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_id_is_not_blank_not_long_and_without_control_characters() {
-        assert_eq!(ExecutorId::parse(" my executor ").unwrap().as_str(), "my executor");
+    fn an_id_is_not_blank_not_long_and_of_plain_characters() {
+        assert_eq!(ExecutorId::parse(" my-executor ").unwrap().as_str(), "my-executor");
         assert!(ExecutorId::parse(&"x".repeat(MAX_ID_BYTES)).is_ok());
-        for wrong in ["", "  ", "\u{a0}", "a\nb", "\u{1b}[2J", &"x".repeat(MAX_ID_BYTES + 1)] {
+        for wrong in [
+            "",
+            "  ",
+            "\u{a0}",
+            "a\nb",
+            "\u{1b}[2J",
+            "..",
+            ".",
+            "a/b",
+            "а",
+            "a\u{200b}",
+            &"x".repeat(MAX_ID_BYTES + 1),
+        ] {
             assert!(ExecutorId::parse(wrong).is_err(), "{wrong:?}");
         }
     }

@@ -5,8 +5,10 @@
 
 use std::fmt;
 
-use serde::de::value::{MapDeserializer, SeqDeserializer};
-use serde::de::{self, DeserializeOwned, Deserializer, Expected, IntoDeserializer, Unexpected, Visitor};
+use serde::de::{
+    self, DeserializeOwned, DeserializeSeed, Deserializer, Expected, IntoDeserializer as _, MapAccess,
+    SeqAccess, Unexpected, Visitor,
+};
 use serde::forward_to_deserialize_any;
 use serde_json::{Value, json};
 
@@ -18,28 +20,11 @@ use crate::limits::MAX_QUOTED_BYTES;
 #[inline(never)]
 pub(super) fn explain<T: DeserializeOwned>(text: &str, error: &serde_json::Error) -> RpcError {
     let Ok(value) = serde_json::from_str::<Value>(text) else { return unexplained(error) };
-    let Err(error) = serde_path_to_error::deserialize::<_, T>(Member(&value)) else {
+    let Err(Mismatch { path, problem }) = T::deserialize(Member(&value)) else {
         // Only the text is wrong, such as a member that occurs twice.
         return unexplained(error);
     };
-    let path = error.path().to_string();
-    match error.into_inner() {
-        Mismatch::Missing(name) => {
-            let field = if path == "." { name.to_owned() } else { format!("{path}.{name}") };
-            RpcError::invalid_params(format!("invalid params: {field}: missing"))
-                .with_data(json!({ "field": field, "expected": "a value" }))
-        }
-        Mismatch::Type { expected, got } => {
-            let got = shorten(&got);
-            RpcError::invalid_params(format!("invalid params: {path}: expected {expected}, got {got}"))
-                .with_data(json!({ "field": path, "expected": expected, "got": got }))
-        }
-        Mismatch::Other(reason) => {
-            let reason = shorten(&reason);
-            RpcError::invalid_params(format!("invalid params: {path}: {reason}"))
-                .with_data(json!({ "field": path, "reason": reason }))
-        }
-    }
+    problem.response(&path)
 }
 
 fn unexplained(error: &serde_json::Error) -> RpcError {
@@ -54,21 +39,60 @@ fn shorten(text: &str) -> String {
     }
 }
 
-/// Why one member does not fit.
+/// Why one member does not fit, and which one it is.
 #[derive(Debug)]
-enum Mismatch {
+struct Mismatch {
+    /// The names and indices that lead to the member; empty for the params themselves.
+    path: String,
+    problem: Problem,
+}
+
+/// Why a value does not fit.
+#[derive(Debug)]
+enum Problem {
     Missing(&'static str),
     Type { expected: String, got: String },
     Other(String),
 }
 
+impl Problem {
+    /// The error response that names the member.
+    fn response(self, path: &str) -> RpcError {
+        match self {
+            Problem::Missing(name) => {
+                let field = if path.is_empty() { name.to_owned() } else { format!("{path}.{name}") };
+                RpcError::invalid_params(format!("invalid params: {field}: missing"))
+                    .with_data(json!({ "field": field, "expected": "a value" }))
+            }
+            Problem::Type { expected, got } => {
+                let got = shorten(&got);
+                RpcError::invalid_params(format!("invalid params: {path}: expected {expected}, got {got}"))
+                    .with_data(json!({ "field": path, "expected": expected, "got": got }))
+            }
+            Problem::Other(reason) => {
+                let reason = shorten(&reason);
+                RpcError::invalid_params(format!("invalid params: {path}: {reason}"))
+                    .with_data(json!({ "field": path, "reason": reason }))
+            }
+        }
+    }
+}
+
+impl Mismatch {
+    fn new(problem: Problem) -> Mismatch {
+        Mismatch { path: String::new(), problem }
+    }
+
+    /// The same mismatch, seen from the value that contains the member: `name` or `[index]`.
+    fn within(self, step: &str) -> Mismatch {
+        let dot = if self.path.is_empty() || self.path.starts_with('[') { "" } else { "." };
+        Mismatch { path: format!("{step}{dot}{}", self.path), ..self }
+    }
+}
+
 impl fmt::Display for Mismatch {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Mismatch::Missing(field) => write!(f, "{field} is missing"),
-            Mismatch::Type { expected, got } => write!(f, "expected {expected}, got {got}"),
-            Mismatch::Other(reason) => f.write_str(reason),
-        }
+        write!(f, "{}: {:?}", self.path, self.problem)
     }
 }
 
@@ -76,11 +100,11 @@ impl std::error::Error for Mismatch {}
 
 impl de::Error for Mismatch {
     fn custom<T: fmt::Display>(reason: T) -> Mismatch {
-        Mismatch::Other(reason.to_string())
+        Mismatch::new(Problem::Other(reason.to_string()))
     }
 
     fn invalid_type(got: Unexpected<'_>, expected: &dyn Expected) -> Mismatch {
-        Mismatch::Type { expected: expected.to_string(), got: got.to_string() }
+        Mismatch::new(Problem::Type { expected: expected.to_string(), got: got.to_string() })
     }
 
     fn invalid_value(got: Unexpected<'_>, expected: &dyn Expected) -> Mismatch {
@@ -88,7 +112,39 @@ impl de::Error for Mismatch {
     }
 
     fn missing_field(field: &'static str) -> Mismatch {
-        Mismatch::Missing(field)
+        Mismatch::new(Problem::Missing(field))
+    }
+}
+
+/// The members of an object; an error in one of them names it.
+struct Members<'a> {
+    rest: serde_json::map::Iter<'a>,
+    next: Option<(&'a str, &'a Value)>,
+}
+
+impl<'de> MapAccess<'de> for Members<'de> {
+    type Error = Mismatch;
+
+    fn next_key_seed<K: DeserializeSeed<'de>>(&mut self, seed: K) -> Result<Option<K::Value>, Mismatch> {
+        self.next = self.rest.next().map(|(name, value)| (name.as_str(), value));
+        self.next.map(|(name, _)| seed.deserialize(name.into_deserializer())).transpose()
+    }
+
+    fn next_value_seed<V: DeserializeSeed<'de>>(&mut self, seed: V) -> Result<V::Value, Mismatch> {
+        let (name, value) = self.next.take().unwrap_or(("", &Value::Null));
+        seed.deserialize(Member(value)).map_err(|mismatch| mismatch.within(name))
+    }
+}
+
+/// The items of an array; an error in one of them gives its index.
+struct Items<'a>(std::iter::Enumerate<std::slice::Iter<'a, Value>>);
+
+impl<'de> SeqAccess<'de> for Items<'de> {
+    type Error = Mismatch;
+
+    fn next_element_seed<S: DeserializeSeed<'de>>(&mut self, seed: S) -> Result<Option<S::Value>, Mismatch> {
+        let Some((at, value)) = self.0.next() else { return Ok(None) };
+        seed.deserialize(Member(value)).map(Some).map_err(|mismatch| mismatch.within(&format!("[{at}]")))
     }
 }
 
@@ -100,7 +156,9 @@ impl Member<'_> {
     fn check(self, expected: &str, fits: bool) -> Result<(), Mismatch> {
         match fits {
             true => Ok(()),
-            false => Err(Mismatch::Type { expected: expected.to_owned(), got: self.describe() }),
+            false => {
+                Err(Mismatch::new(Problem::Type { expected: expected.to_owned(), got: self.describe() }))
+            }
         }
     }
 
@@ -141,11 +199,8 @@ impl<'de> Deserializer<'de> for Member<'de> {
                 (None, None, number) => visitor.visit_f64(number.unwrap_or(f64::NAN)),
             },
             Value::String(text) => visitor.visit_borrowed_str(text),
-            Value::Array(items) => visitor.visit_seq(SeqDeserializer::new(items.iter().map(Member))),
-            Value::Object(members) => {
-                let members = members.iter().map(|(name, value)| (name.as_str(), Member(value)));
-                visitor.visit_map(MapDeserializer::new(members))
-            }
+            Value::Array(items) => visitor.visit_seq(Items(items.iter().enumerate())),
+            Value::Object(members) => visitor.visit_map(Members { rest: members.iter(), next: None }),
         }
     }
 
@@ -186,13 +241,5 @@ impl<'de> Deserializer<'de> for Member<'de> {
     forward_to_deserialize_any! {
         i8 i16 i32 i128 u8 u16 u32 u128 f32 f64 char bytes byte_buf unit unit_struct tuple tuple_struct enum identifier
         ignored_any
-    }
-}
-
-impl<'de> IntoDeserializer<'de, Mismatch> for Member<'de> {
-    type Deserializer = Member<'de>;
-
-    fn into_deserializer(self) -> Member<'de> {
-        self
     }
 }
