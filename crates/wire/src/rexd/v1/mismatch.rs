@@ -152,14 +152,17 @@ impl<'de> SeqAccess<'de> for Items<'de> {
 #[derive(Clone, Copy)]
 struct Member<'a>(&'a Value);
 
-impl Member<'_> {
-    fn check(self, expected: &str, fits: bool) -> Result<(), Mismatch> {
-        match fits {
-            true => Ok(()),
-            false => {
-                Err(Mismatch::new(Problem::Type { expected: expected.to_owned(), got: self.describe() }))
-            }
-        }
+impl<'de> Member<'de> {
+    fn is_not(self, expected: &str) -> Mismatch {
+        Mismatch::new(Problem::Type { expected: expected.to_owned(), got: self.describe() })
+    }
+
+    fn items(self) -> Option<Items<'de>> {
+        self.0.as_array().map(|items| Items(items.iter().enumerate()))
+    }
+
+    fn members(self) -> Option<Members<'de>> {
+        self.0.as_object().map(|members| Members { rest: members.iter(), next: None })
     }
 
     fn describe(self) -> String {
@@ -175,13 +178,16 @@ impl Member<'_> {
     }
 }
 
-/// Decoder methods that check the kind of the value first, so that the error names the kind that JSON has.
-macro_rules! checked {
-    ($($method:ident: $kind:literal, $fits:expr;)*) => {$(
+/// Decoder methods that accept one kind of value, so that the error names the kind that JSON has. They do not use
+/// `deserialize_any`, which would be compiled once more for every type.
+macro_rules! only {
+    ($($method:ident: $kind:literal, $visit:expr;)*) => {$(
         fn $method<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Mismatch> {
-            let fits: fn(&Value) -> bool = $fits;
-            self.check($kind, fits(self.0))?;
-            self.deserialize_any(visitor)
+            let visit: fn(V, Member<'de>) -> Option<Result<V::Value, Mismatch>> = $visit;
+            match visit(visitor, self) {
+                Some(visited) => visited,
+                None => Err(self.is_not($kind)),
+            }
         }
     )*};
 }
@@ -228,14 +234,14 @@ impl<'de> Deserializer<'de> for Member<'de> {
         self.deserialize_map(visitor)
     }
 
-    checked! {
-        deserialize_bool: "boolean", Value::is_boolean;
-        deserialize_i64: "integer", Value::is_i64;
-        deserialize_u64: "integer", Value::is_u64;
-        deserialize_str: "string", Value::is_string;
-        deserialize_string: "string", Value::is_string;
-        deserialize_seq: "array", Value::is_array;
-        deserialize_map: "object", Value::is_object;
+    only! {
+        deserialize_bool: "boolean", |visitor, member| member.0.as_bool().map(|value| visitor.visit_bool(value));
+        deserialize_i64: "integer", |visitor, member| member.0.as_i64().map(|value| visitor.visit_i64(value));
+        deserialize_u64: "integer", |visitor, member| member.0.as_u64().map(|value| visitor.visit_u64(value));
+        deserialize_str: "string", |visitor, member| member.0.as_str().map(|text| visitor.visit_borrowed_str(text));
+        deserialize_string: "string", |visitor, member| member.0.as_str().map(|text| visitor.visit_borrowed_str(text));
+        deserialize_seq: "array", |visitor, member| member.items().map(|items| visitor.visit_seq(items));
+        deserialize_map: "object", |visitor, member| member.members().map(|members| visitor.visit_map(members));
     }
 
     forward_to_deserialize_any! {
