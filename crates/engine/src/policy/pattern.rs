@@ -25,6 +25,8 @@ enum Shape {
     Literal,
     /// One `*`, then text without wildcards.
     Ending,
+    /// One `*` between texts without wildcards.
+    Around,
     /// All other globs.
     Other,
 }
@@ -37,6 +39,9 @@ impl Glob {
         let shape = match text.strip_prefix('*') {
             Some(rest) if is_plain(rest) => Shape::Ending,
             None if is_plain(&text) => Shape::Literal,
+            _ if text.split_once('*').is_some_and(|(start, end)| is_plain(start) && is_plain(end)) => {
+                Shape::Around
+            }
             _ => Shape::Other,
         };
         Self { text, shape, matcher: OnceLock::new() }
@@ -63,6 +68,11 @@ impl Glob {
         match self.shape {
             Shape::Literal => pattern == text,
             Shape::Ending => text.ends_with(pattern.get(1..).unwrap_or_default()),
+            Shape::Around => {
+                let star = memchr::memchr(b'*', pattern).unwrap_or_default();
+                let rest = text.strip_prefix(&pattern[..star]);
+                rest.is_some_and(|rest| rest.ends_with(&pattern[star + 1..]))
+            }
             Shape::Other => {
                 let matcher = self.matcher.get_or_init(|| compile(&self.text));
                 matcher.as_ref().is_some_and(|matcher| matcher.is_match(OsStr::from_bytes(text)))
@@ -74,7 +84,8 @@ impl Glob {
 /// Fingerprints of rules, which stored grants refer to, are made from this text: it must not depend on the matcher.
 impl fmt::Debug for Glob {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Glob").field("text", &self.text).field("shape", &self.shape).finish()
+        let shape = if self.shape == Shape::Around { Shape::Other } else { self.shape };
+        f.debug_struct("Glob").field("text", &self.text).field("shape", &shape).finish()
     }
 }
 
