@@ -38,7 +38,7 @@ pub(super) async fn run(
                 approval_prompt = Some(Box::pin(elicit::ask(context.peer.clone(), question)));
             }
             () = pending(&mut approval_prompt) => approval_prompt = None,
-            () = progress.due() => progress.tell(context, call.last_line().await).await,
+            () = progress.due() => progress.notify(context, call.last_line().await).await,
         }
     }
 }
@@ -70,7 +70,7 @@ impl Progress {
         }
     }
 
-    async fn tell(&self, context: &RequestContext<RoleServer>, line: Option<String>) {
+    async fn notify(&self, context: &RequestContext<RoleServer>, line: Option<String>) {
         let Some(token) = context.meta.get_progress_token() else { return };
         let seconds = self.started.elapsed().as_secs_f64();
         let message = line.unwrap_or_else(|| format!("running for {seconds:.0} s"));

@@ -129,8 +129,8 @@ pub struct AuthorizedRequest {
     pub context: RequestContext,
     /// Where its response goes.
     pub responder: Responder,
-    /// Its turn among the requests of its session; later ones continue when it is dropped.
-    pub turn: SchedulerGuard,
+    /// Holds its position among the requests of its session; later ones continue when it is dropped.
+    pub guard: SchedulerGuard,
     /// Its idempotency key, if it has one.
     pub key: Option<KeyReservation>,
 }
@@ -151,12 +151,12 @@ impl AuthorizedRequest {
         self.finish(Err::<(), _>(error)).await;
     }
 
-    /// Runs work that may block on a worker thread, in the request's turn, and responds with its result.
+    /// Runs work that may block on a worker thread, under the request's guard, and responds with its result.
     pub async fn run_blocking<T: Serialize + Send + 'static>(
         self,
         work: impl FnOnce() -> Result<T, RpcError> + Send + 'static,
     ) {
-        let result = match &self.turn {
+        let result = match &self.guard {
             SchedulerGuard::Batch(batch) => batch.run(work).await,
             SchedulerGuard::None | SchedulerGuard::Shared(_) | SchedulerGuard::Exclusive(_) => {
                 off_thread(work).await
@@ -165,7 +165,7 @@ impl AuthorizedRequest {
         self.finish(result).await;
     }
 
-    /// Stores the response and ends the turn.
+    /// Stores the response and drops the guard.
     fn complete<T: Serialize>(self, result: &Result<T, RpcError>) -> Responder {
         if let Some(key) = self.key {
             key.complete(result);

@@ -53,7 +53,7 @@ impl WriteObserver for NoObserver {
 
 /// New content, complete and on disk, without its final name. Dropping it removes it.
 pub(super) struct StagedFile {
-    pub(super) place: ResolvedName,
+    pub(super) resolved: ResolvedName,
     path: PathBuf,
     old: Option<Stat>,
     file: OwnedFd,
@@ -90,7 +90,7 @@ pub(super) type Fill<'a> = dyn FnMut(BorrowedFd<'_>) -> Result<(), Errno> + 'a;
 impl StagedFile {
     /// Prepares new content for a name whose current file is `old`.
     pub(super) fn new(
-        place: ResolvedName,
+        resolved: ResolvedName,
         old: Option<Stat>,
         create: &CreateOptions<'_>,
         fill: &mut Fill<'_>,
@@ -99,8 +99,8 @@ impl StagedFile {
         // A file whose mode is set later is private until then.
         let is_private = old.is_some() || !matches!(create.mode, NewMode::Kept);
         let mode = Mode::from_raw_mode(if is_private { 0o600 } else { 0o666 });
-        let (file, temporary) = open_new(&place, mode, create.unnamed).map_err(error("create"))?;
-        let staged = Self { place, path: create.path.to_owned(), old, file, temporary };
+        let (file, temporary) = open_new(&resolved, mode, create.unnamed).map_err(error("create"))?;
+        let staged = Self { resolved, path: create.path.to_owned(), old, file, temporary };
         create.steps.done(WriteStep::Opened);
         fill(staged.file.as_fd()).map_err(error("write"))?;
         create.steps.done(WriteStep::Filled);
@@ -128,7 +128,7 @@ impl StagedFile {
             Some(name) => name.clone(),
             None => {
                 let name = temporary_name();
-                link_unnamed(&self.file, &self.place, &name).map_err(refused("create", &self.path))?;
+                link_unnamed(&self.file, &self.resolved, &name).map_err(refused("create", &self.path))?;
                 self.temporary = Some(name.clone());
                 name
             }
@@ -137,7 +137,7 @@ impl StagedFile {
         if create.guarded {
             self.check_unchanged()?;
         }
-        rustix::fs::renameat(&self.place.dir, &name, &self.place.dir, &self.place.name)
+        rustix::fs::renameat(&self.resolved.dir, &name, &self.resolved.dir, &self.resolved.name)
             .map_err(refused("rename", &self.path))?;
         self.temporary = None;
         self.sync_name(create)
@@ -150,8 +150,8 @@ impl StagedFile {
 
     /// Links the file under its final name, which must be free.
     fn take_free_name(&mut self) -> Result<(), Errno> {
-        let ResolvedName { dir, name } = &self.place;
-        let Some(temporary) = &self.temporary else { return link_unnamed(&self.file, &self.place, name) };
+        let ResolvedName { dir, name } = &self.resolved;
+        let Some(temporary) = &self.temporary else { return link_unnamed(&self.file, &self.resolved, name) };
         match rustix::fs::renameat_with(dir, temporary, dir, name, rustix::fs::RenameFlags::NOREPLACE) {
             Err(Errno::INVAL | Errno::NOSYS) => {
                 rustix::fs::linkat(dir, temporary, dir, name, AtFlags::empty())?;
@@ -165,7 +165,7 @@ impl StagedFile {
 
     /// Fails if the file to be replaced is not the one that was checked.
     fn check_unchanged(&self) -> Result<(), Error> {
-        let now = self.place.stat(&self.path)?;
+        let now = self.resolved.stat(&self.path)?;
         if self.old.as_ref().map(fingerprint) == now.as_ref().map(fingerprint) {
             return Ok(());
         }
@@ -177,7 +177,7 @@ impl StagedFile {
     fn sync_name(&self, create: &CreateOptions<'_>) -> Result<(), Error> {
         create.steps.done(WriteStep::Renamed);
         if create.durability == Durability::Synced {
-            sync_directory(&self.place.dir).map_err(refused("fsync", &self.path))?;
+            sync_directory(&self.resolved.dir).map_err(refused("fsync", &self.path))?;
             create.steps.done(WriteStep::NameSynced);
         }
         Ok(())
@@ -205,7 +205,7 @@ impl StagedFile {
         if let NewMode::Set(set) = new {
             mode = set & 0o777;
         }
-        copy_attributes(&self.place, &self.file);
+        copy_attributes(&self.resolved, &self.file);
         // Last, because copying an access list changes the mode.
         rustix::fs::fchmod(&self.file, Mode::from_raw_mode(mode))
     }
@@ -214,7 +214,7 @@ impl StagedFile {
 impl Drop for StagedFile {
     fn drop(&mut self) {
         if let Some(name) = &self.temporary
-            && let Err(errno) = rustix::fs::unlinkat(&self.place.dir, name, AtFlags::empty())
+            && let Err(errno) = rustix::fs::unlinkat(&self.resolved.dir, name, AtFlags::empty())
         {
             tracing::debug!(%errno, "a temporary file stays until the next write");
         }
@@ -240,10 +240,14 @@ pub(super) fn sync_directory(dir: impl AsFd) -> Result<(), Errno> {
 }
 
 /// Opens a new file, unnamed if the file system supports it, otherwise with the returned temporary name.
-fn open_new(place: &ResolvedName, mode: Mode, unnamed: bool) -> Result<(OwnedFd, Option<OsString>), Errno> {
+fn open_new(
+    resolved: &ResolvedName,
+    mode: Mode,
+    unnamed: bool,
+) -> Result<(OwnedFd, Option<OsString>), Errno> {
     if unnamed && can_name_nameless() {
         let flags = OFlags::TMPFILE | OFlags::WRONLY | OFlags::CLOEXEC;
-        match rustix::fs::openat(&place.dir, ".", flags, mode) {
+        match rustix::fs::openat(&resolved.dir, ".", flags, mode) {
             Ok(file) => return Ok((file, None)),
             Err(Errno::OPNOTSUPP | Errno::ISDIR | Errno::INVAL | Errno::NOENT | Errno::NOSYS) => {}
             Err(errno) => return Err(errno),
@@ -251,7 +255,7 @@ fn open_new(place: &ResolvedName, mode: Mode, unnamed: bool) -> Result<(OwnedFd,
     }
     let name = temporary_name();
     let flags = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::NOFOLLOW | SAFE_FLAGS;
-    let file = rustix::fs::openat(&place.dir, &name, flags, mode)?;
+    let file = rustix::fs::openat(&resolved.dir, &name, flags, mode)?;
     Ok((file, Some(name)))
 }
 
@@ -261,15 +265,15 @@ fn can_name_nameless() -> bool {
     *KNOWN.get_or_init(|| rustix::fs::stat("/proc/self/fd").is_ok())
 }
 
-fn link_unnamed(file: &OwnedFd, place: &ResolvedName, name: &OsString) -> Result<(), Errno> {
+fn link_unnamed(file: &OwnedFd, resolved: &ResolvedName, name: &OsString) -> Result<(), Errno> {
     let through = format!("/proc/self/fd/{}", file.as_raw_fd());
-    rustix::fs::linkat(rustix::fs::CWD, through, &place.dir, name, AtFlags::SYMLINK_FOLLOW)
+    rustix::fs::linkat(rustix::fs::CWD, through, &resolved.dir, name, AtFlags::SYMLINK_FOLLOW)
 }
 
 /// Copies user attributes and the access list, as far as they can be read.
-fn copy_attributes(place: &ResolvedName, to: &OwnedFd) {
+fn copy_attributes(resolved: &ResolvedName, to: &OwnedFd) {
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | SAFE_FLAGS;
-    let Ok(from) = rustix::fs::openat(&place.dir, &place.name, flags, Mode::empty()) else { return };
+    let Ok(from) = rustix::fs::openat(&resolved.dir, &resolved.name, flags, Mode::empty()) else { return };
     let mut names = [0_u8; 4096];
     let Ok(length) = rustix::fs::flistxattr(&from, &mut names) else { return };
     for name in names[..length].split(|byte| *byte == 0) {

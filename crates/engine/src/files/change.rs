@@ -23,8 +23,8 @@ pub fn make_directory(path: &RootedPath, parents: bool) -> Result<(), Error> {
         // Fails with the right error if the name is a file.
         return path.open_directory().map(|_| ());
     }
-    let place = path.place(Access::Write)?;
-    match rustix::fs::mkdirat(&place.dir, &place.name, Mode::from_raw_mode(0o777)) {
+    let resolved = path.resolve_name(Access::Write)?;
+    match rustix::fs::mkdirat(&resolved.dir, &resolved.name, Mode::from_raw_mode(0o777)) {
         Ok(()) => Ok(()),
         Err(Errno::EXIST) => Err(Error::Exists { path: path.as_path().to_owned() }),
         Err(errno) => Err(refused("mkdir", path.as_path())(errno)),
@@ -35,18 +35,18 @@ pub fn make_directory(path: &RootedPath, parents: bool) -> Result<(), Error> {
 /// scan is stopped, the remaining entries stay.
 pub fn remove(path: &RootedPath, recursive: bool, scan: &ScanBudget) -> Result<(), Error> {
     scan.check("remove")?;
-    let place = named(path, Access::Write)?;
-    check_tree(path, &place, &[Access::Write], scan)?;
+    let resolved = named(path, Access::Write)?;
+    check_tree(path, &resolved, &[Access::Write], scan)?;
     let error = |errno| refused("remove", path.as_path())(errno);
-    let Some(stat) = place.stat(path.as_path())? else { return Err(error(Errno::NOENT)) };
+    let Some(stat) = resolved.stat(path.as_path())? else { return Err(error(Errno::NOENT)) };
     if FileType::from_raw_mode(stat.st_mode) != FileType::Directory {
-        return rustix::fs::unlinkat(&place.dir, &place.name, AtFlags::empty()).map_err(error);
+        return rustix::fs::unlinkat(&resolved.dir, &resolved.name, AtFlags::empty()).map_err(error);
     }
     if recursive {
-        let top = open_child(&place.dir, place.name.as_encoded_bytes()).map_err(error)?;
+        let top = open_child(&resolved.dir, resolved.name.as_encoded_bytes()).map_err(error)?;
         remove_inside(top, path.as_path(), scan)?;
     }
-    rustix::fs::unlinkat(&place.dir, &place.name, AtFlags::REMOVEDIR).map_err(error)
+    rustix::fs::unlinkat(&resolved.dir, &resolved.name, AtFlags::REMOVEDIR).map_err(error)
 }
 
 /// Renames a file, symlink or directory. Without `overwrite`, the new name must be free.
@@ -80,7 +80,7 @@ pub(super) fn named(path: &RootedPath, access: Access) -> Result<ResolvedName, E
     if path.is_root() {
         return Err(Error::BadPath { path: path.as_path().to_owned(), reason: "path is a root itself" });
     }
-    path.place(access)
+    path.resolve_name(access)
 }
 
 struct Level {
@@ -97,8 +97,8 @@ impl Level {
 }
 
 /// Empties a directory through descriptors: a symlink that replaces a directory is removed, not followed.
-fn remove_inside(top: OwnedFd, asked: &Path, scan: &ScanBudget) -> Result<(), Error> {
-    let error = |errno| refused("remove", asked)(errno);
+fn remove_inside(top: OwnedFd, requested: &Path, scan: &ScanBudget) -> Result<(), Error> {
+    let error = |errno| refused("remove", requested)(errno);
     let mut reader = DirReader::new();
     let mut levels = vec![Level::open(top, &mut reader).map_err(error)?];
     loop {

@@ -26,9 +26,9 @@ const MOST_REMEMBERED: usize = 1024;
 /// A new unique name.
 pub(super) fn temporary_name() -> OsString {
     static NEXT: AtomicU64 = AtomicU64::new(0);
-    let Maker { place, pid, started } = myself();
+    let Maker { resolved, pid, started } = myself();
     let number = NEXT.fetch_add(1, Ordering::Relaxed);
-    OsString::from(format!("{PREFIX}{place:x}-{pid}-{started}-{number}{SUFFIX}"))
+    OsString::from(format!("{PREFIX}{resolved:x}-{pid}-{started}-{number}{SUFFIX}"))
 }
 
 /// Whether a name is that of a temporary file. Watches do not report them.
@@ -94,7 +94,7 @@ fn remove_strays(dir: std::os::fd::BorrowedFd<'_>) {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Maker {
     /// Identifies this boot of this machine and this pid namespace.
-    place: u64,
+    resolved: u64,
     pid: u32,
     /// The start time of the process, in ticks.
     started: u64,
@@ -103,15 +103,15 @@ struct Maker {
 impl Maker {
     fn from_name(name: &str) -> Option<Self> {
         let mut parts = name.strip_prefix(PREFIX)?.strip_suffix(SUFFIX)?.split('-');
-        let place = u64::from_str_radix(parts.next()?, 16).ok()?;
+        let resolved = u64::from_str_radix(parts.next()?, 16).ok()?;
         let pid = parts.next()?.parse().ok()?;
         let started = parts.next()?.parse().ok()?;
         let _number: u64 = parts.next()?.parse().ok()?;
-        parts.next().is_none().then_some(Self { place, pid, started })
+        parts.next().is_none().then_some(Self { resolved, pid, started })
     }
 
     fn left_behind(&self, stat: &Stat) -> bool {
-        if self.place != myself().place || self.place == 0 {
+        if self.resolved != myself().resolved || self.resolved == 0 {
             let since = u64::try_from(stat.st_ctime).map(Duration::from_secs).unwrap_or_default();
             let age = SystemTime::now()
                 .duration_since(SystemTime::UNIX_EPOCH)
@@ -126,8 +126,8 @@ impl Maker {
 fn myself() -> Maker {
     static PLACE: OnceLock<u64> = OnceLock::new();
     let pid = std::process::id();
-    let place = *PLACE.get_or_init(|| place_of_processes().unwrap_or(0));
-    Maker { place, pid, started: own_start(pid) }
+    let resolved = *PLACE.get_or_init(|| place_of_processes().unwrap_or(0));
+    Maker { resolved, pid, started: own_start(pid) }
 }
 
 /// The start time of this process; cached per pid, so that a fork does not inherit the value.

@@ -98,17 +98,17 @@ impl Copy<'_> {
     }
 
     fn file(&mut self, source: &ResolvedName, target: &ResolvedName, stat: &Stat) -> Result<(), Error> {
-        let asked = self.to.as_path();
+        let requested = self.to.as_path();
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | SAFE_FLAGS;
         let from = rustix::fs::openat(&source.dir, &source.name, flags, Mode::empty())
-            .map_err(refused("copy", asked))?;
-        let real = rustix::fs::fstat(&from).map_err(refused("copy", asked))?;
-        require_regular(&real, asked)?;
-        let old = target.stat(asked)?;
+            .map_err(refused("copy", requested))?;
+        let real = rustix::fs::fstat(&from).map_err(refused("copy", requested))?;
+        require_regular(&real, requested)?;
+        let old = target.stat(requested)?;
         match &old {
-            Some(_) if !self.options.overwrite => return Err(Error::Exists { path: asked.to_owned() }),
+            Some(_) if !self.options.overwrite => return Err(Error::Exists { path: requested.to_owned() }),
             Some(old) if FileType::from_raw_mode(old.st_mode) == FileType::Directory => {
-                return Err(refused("copy", asked)(Errno::ISDIR));
+                return Err(refused("copy", requested)(Errno::ISDIR));
             }
             _ => {}
         }
@@ -116,20 +116,20 @@ impl Copy<'_> {
         let old = old.filter(|old| FileType::from_raw_mode(old.st_mode) == FileType::RegularFile);
         let durability = Durability::Relaxed;
         let create = CreateOptions {
-            path: asked,
+            path: requested,
             durability,
             mode: NewMode::Suggested(stat.st_mode),
             unnamed: self.to.roots().unnamed(),
             guarded: false,
             steps: &NoObserver,
         };
-        let place = ResolvedName {
-            dir: duplicate(&target.dir).map_err(refused("copy", asked))?,
+        let resolved = ResolvedName {
+            dir: duplicate(&target.dir).map_err(refused("copy", requested))?,
             name: target.name.clone(),
         };
         let scan = self.scan;
         let mut stopped = None;
-        let staged = StagedFile::new(place, old, &create, &mut |file| {
+        let staged = StagedFile::new(resolved, old, &create, &mut |file| {
             contents(&from, &real, file, || match scan.check("copy") {
                 Ok(()) => true,
                 Err(error) => {
@@ -145,8 +145,8 @@ impl Copy<'_> {
     }
 
     fn link(&mut self, source: &ResolvedName, target: &ResolvedName) -> Result<(), Error> {
-        let asked = self.to.as_path();
-        let error = |errno| refused("copy", asked)(errno);
+        let requested = self.to.as_path();
+        let error = |errno| refused("copy", requested)(errno);
         let text = rustix::fs::readlinkat(&source.dir, &source.name, Vec::new()).map_err(error)?;
         match rustix::fs::symlinkat(&text, &target.dir, &target.name) {
             Err(Errno::EXIST) if self.options.overwrite && !self.options.follows => {
@@ -154,7 +154,7 @@ impl Copy<'_> {
                 rustix::fs::symlinkat(&text, &target.dir, &name).map_err(error)?;
                 rustix::fs::renameat(&target.dir, &name, &target.dir, &target.name).map_err(error)
             }
-            Err(Errno::EXIST) => Err(Error::Exists { path: asked.to_owned() }),
+            Err(Errno::EXIST) => Err(Error::Exists { path: requested.to_owned() }),
             made => made.map_err(error),
         }
     }
@@ -167,8 +167,8 @@ impl Copy<'_> {
         depth: usize,
     ) -> Result<(), Error> {
         self.scan.check("copy")?;
-        let asked = self.to.as_path();
-        let error = |errno| refused("copy", asked)(errno);
+        let requested = self.to.as_path();
+        let error = |errno| refused("copy", requested)(errno);
         if depth >= MAX_DEPTH {
             return Err(Error::LimitReached { what: "directory depth", limit: MAX_DEPTH as u64 });
         }
@@ -179,7 +179,7 @@ impl Copy<'_> {
         let mode = Mode::from_raw_mode((stat.st_mode & 0o777) | 0o700);
         match rustix::fs::mkdirat(&target.dir, &target.name, mode) {
             Err(Errno::EXIST) if self.options.overwrite => {}
-            Err(Errno::EXIST) => return Err(Error::Exists { path: asked.to_owned() }),
+            Err(Errno::EXIST) => return Err(Error::Exists { path: requested.to_owned() }),
             made => made.map_err(error)?,
         }
         let into = rustix::fs::openat(&target.dir, &target.name, DIRECTORY | OFlags::NOFOLLOW, Mode::empty());
@@ -193,7 +193,7 @@ impl Copy<'_> {
         for (name, _) in names.iter() {
             let name = OsStr::from_bytes(name).to_owned();
             let source = ResolvedName { dir: duplicate(&from).map_err(error)?, name: name.clone() };
-            let Some(stat) = source.stat(asked)? else { continue };
+            let Some(stat) = source.stat(requested)? else { continue };
             if (stat.st_dev, stat.st_ino) != top {
                 let target = ResolvedName { dir: duplicate(&into).map_err(error)?, name };
                 self.one(&source, &target, &stat, depth + 1)?;

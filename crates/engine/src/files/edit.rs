@@ -99,7 +99,7 @@ impl PlannedEdit {
     /// Applies the edit, unless the file has changed since it was computed.
     pub fn apply(self) -> Result<EditResult, Error> {
         let bytes = self.after.as_bytes();
-        let (place, _) = destination(&self.path, &self.options)?;
+        let (resolved, _) = destination(&self.path, &self.options)?;
         let (path, durability) = (self.path.as_path(), self.options.durability);
         let create = CreateOptions {
             path,
@@ -109,7 +109,7 @@ impl PlannedEdit {
             guarded: true,
             steps: &NoObserver,
         };
-        let target = (place, self.seen);
+        let target = (resolved, self.seen);
         let (mtime_ms, created) =
             replace(&self.path, target, false, &create, &mut |file| write_all(file, bytes))?;
         let written = WriteResult { bytes: bytes.len() as u64, mtime_ms, created };
@@ -119,14 +119,14 @@ impl PlannedEdit {
 
 /// The file that a path resolves to, with its content; `None` if there is none.
 pub(super) fn read_present(path: &RootedPath) -> Result<Option<(Stat, Vec<u8>)>, Error> {
-    let place = match path.target(Access::Read) {
+    let resolved = match path.target(Access::Read) {
         Err(Error::File { source, .. }) if source.kind() == std::io::ErrorKind::NotFound => return Ok(None),
         found => found?,
     };
-    let Some(stat) = place.stat(path.as_path())? else { return Ok(None) };
+    let Some(stat) = resolved.stat(path.as_path())? else { return Ok(None) };
     super::resolve::require_regular(&stat, path.as_path())?;
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | SAFE_FLAGS;
-    let file = rustix::fs::openat(&place.dir, &place.name, flags, Mode::empty());
+    let file = rustix::fs::openat(&resolved.dir, &resolved.name, flags, Mode::empty());
     let file = file.map_err(refused("open", path.as_path()))?;
     let stat = rustix::fs::fstat(&file).map_err(refused("stat", path.as_path()))?;
     super::resolve::require_regular(&stat, path.as_path())?;

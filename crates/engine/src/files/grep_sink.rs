@@ -135,7 +135,7 @@ impl Sink for FileSink<'_, '_> {
         }
         let line = found.line_number().unwrap_or(0);
         let column = match self.shared.matcher.find(found.bytes()) {
-            Ok(Some(place)) => place.start() as u64 + 1,
+            Ok(Some(resolved)) => resolved.start() as u64 + 1,
             Ok(None) | Err(_) => 1,
         };
         let text = self.text(found.bytes());

@@ -19,19 +19,19 @@ use crate::Error;
 /// Fails if the guard denies one of these accesses to any entry of a tree.
 pub(super) fn check_tree(
     path: &RootedPath,
-    place: &ResolvedName,
+    resolved: &ResolvedName,
     accesses: &[Access],
     scan: &ScanBudget,
 ) -> Result<(), Error> {
     let Some(guard) = path.roots().guard() else { return Ok(()) };
-    let real = place.real()?;
+    let real = resolved.real()?;
     for access in accesses {
         check_known(guard, &real, *access)?;
     }
     if !guard.needs_every_entry() {
         return Ok(());
     }
-    each_beneath(path.as_path(), place, scan, |below| {
+    each_beneath(path.as_path(), resolved, scan, |below| {
         accesses.iter().try_for_each(|access| guard.check(&real.join(below), *access))
     })
 }
@@ -67,21 +67,21 @@ struct Level {
 
 /// Calls `look` with the relative path of every entry of a tree, through descriptors and without following symlinks.
 fn each_beneath(
-    asked: &Path,
-    place: &ResolvedName,
+    requested: &Path,
+    resolved: &ResolvedName,
     scan: &ScanBudget,
     mut look: impl FnMut(&Path) -> Result<(), Error>,
 ) -> Result<(), Error> {
     let mut reader = DirReader::new();
     let mut enter = |dir: &OwnedFd, name: &[u8]| match open_child(dir, name) {
         Ok(dir) => {
-            let names = reader.names(&dir).map_err(refused("list", asked))?;
+            let names = reader.names(&dir).map_err(refused("list", requested))?;
             Ok(Some(Level { dir, names, next: 0 }))
         }
         Err(Errno::NOTDIR | Errno::LOOP | Errno::NOENT) => Ok(None),
-        Err(errno) => Err(refused("list", asked)(errno)),
+        Err(errno) => Err(refused("list", requested)(errno)),
     };
-    let mut levels: Vec<Level> = enter(&place.dir, place.name.as_bytes())?.into_iter().collect();
+    let mut levels: Vec<Level> = enter(&resolved.dir, resolved.name.as_bytes())?.into_iter().collect();
     let mut below = PathBuf::new();
     while let Some(level) = levels.last_mut() {
         let Some((name, kind)) = level.names.get(level.next) else {

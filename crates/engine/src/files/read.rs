@@ -68,7 +68,7 @@ pub(super) fn read_open(
     file: &OwnedFd,
     stat: &Stat,
     range: ReadRange,
-    asked: &Path,
+    requested: &Path,
 ) -> Result<FileContent, Error> {
     let size = u64::try_from(stat.st_size).unwrap_or(0);
     let wanted = range.wanted();
@@ -79,7 +79,7 @@ pub(super) fn read_open(
     loop {
         let left = wanted - bytes.len() as u64;
         if left == 0 {
-            more = more_at(file, at).map_err(refused("read", asked))?;
+            more = more_at(file, at).map_err(refused("read", requested))?;
             break;
         }
         // Beyond the reported size, the file is read in chunks until its end.
@@ -88,13 +88,14 @@ pub(super) fn read_open(
         let start = bytes.len();
         if start == expected && size != 0 {
             // The reported size was read. This is usually the end, so a small buffer is sufficient.
-            if !more_at(file, at).map_err(refused("read", asked))? {
+            if !more_at(file, at).map_err(refused("read", requested))? {
                 break;
             }
         }
         bytes.reserve_exact(room);
         // Into uninitialised memory: clearing it would take as long as filling it.
-        retry(|| rustix::io::pread(file, spare_capacity(&mut bytes), at)).map_err(refused("read", asked))?;
+        retry(|| rustix::io::pread(file, spare_capacity(&mut bytes), at))
+            .map_err(refused("read", requested))?;
         // The allocator may have reserved more than requested.
         bytes.truncate(start + room);
         at = range.offset + bytes.len() as u64;

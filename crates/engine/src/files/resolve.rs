@@ -71,8 +71,8 @@ impl RootedPath {
 
     /// The directory and the name at the end of this path, if the guard permits the access; a symlink there is not
     /// followed.
-    pub(super) fn place(&self, access: Access) -> Result<ResolvedName, Error> {
-        self.permitted(self.place_unguarded(), access)
+    pub(super) fn resolve_name(&self, access: Access) -> Result<ResolvedName, Error> {
+        self.permitted(self.resolve_name_unguarded(), access)
     }
 
     /// The directory and the name that this path resolves to, if the guard permits the access: the destination of a
@@ -83,12 +83,12 @@ impl RootedPath {
 
     fn permitted(&self, found: Result<ResolvedName, Error>, access: Access) -> Result<ResolvedName, Error> {
         let Some(guard) = self.roots.guard() else { return found };
-        let place = found.map_err(|error| self.hide_if_denied(error, access))?;
-        guard.check(&place.real()?, access)?;
-        Ok(place)
+        let resolved = found.map_err(|error| self.hide_if_denied(error, access))?;
+        guard.check(&resolved.real()?, access)?;
+        Ok(resolved)
     }
 
-    fn place_unguarded(&self) -> Result<ResolvedName, Error> {
+    fn resolve_name_unguarded(&self) -> Result<ResolvedName, Error> {
         let (Some(parent), Some(name)) = (self.parent(), self.location.below.file_name()) else {
             let dir = open(&self.roots, &self.location, DIRECTORY, self.as_path())?;
             return Ok(ResolvedName { dir, name: OsString::from(".") });
@@ -100,8 +100,8 @@ impl RootedPath {
     }
 
     pub(super) fn target_unguarded(&self) -> Result<ResolvedName, Error> {
-        let place = self.place_unguarded()?;
-        match place.stat(self.as_path())? {
+        let resolved = self.resolve_name_unguarded()?;
+        match resolved.stat(self.as_path())? {
             Some(stat) if FileType::from_raw_mode(stat.st_mode) == FileType::Symlink => {
                 match Walk::start(&self.roots, &self.location, self.as_path())?.into_name()? {
                     Found::Name(ResolvedName { dir, name }) => {
@@ -113,7 +113,7 @@ impl RootedPath {
                     }),
                 }
             }
-            _ => Ok(place),
+            _ => Ok(resolved),
         }
     }
 
@@ -152,11 +152,11 @@ impl RootedPath {
 
 impl ResolvedName {
     /// The metadata of the name, without following it; `None` if it does not exist.
-    pub(super) fn stat(&self, asked: &Path) -> Result<Option<Stat>, Error> {
+    pub(super) fn stat(&self, requested: &Path) -> Result<Option<Stat>, Error> {
         match rustix::fs::statat(&self.dir, &self.name, AtFlags::SYMLINK_NOFOLLOW) {
             Ok(stat) => Ok(Some(stat)),
             Err(Errno::NOENT) => Ok(None),
-            Err(errno) => Err(refused("stat", asked)(errno)),
+            Err(errno) => Err(refused("stat", requested)(errno)),
         }
     }
 
@@ -168,14 +168,14 @@ impl ResolvedName {
 
 /// Opens a path below a root. Process directories of procfs are refused: they contain the daemon's own memory,
 /// environment and descriptors.
-fn open(roots: &Roots, location: &RootLocation, flags: OFlags, asked: &Path) -> Result<OwnedFd, Error> {
-    refuse_process(open_any(roots, location, flags, asked)?, asked)
+fn open(roots: &Roots, location: &RootLocation, flags: OFlags, requested: &Path) -> Result<OwnedFd, Error> {
+    refuse_process(open_any(roots, location, flags, requested)?, requested)
 }
 
-fn refuse_process(opened: OwnedFd, asked: &Path) -> Result<OwnedFd, Error> {
-    match is_of_process(&opened).map_err(refused("open", asked))? {
+fn refuse_process(opened: OwnedFd, requested: &Path) -> Result<OwnedFd, Error> {
+    match is_of_process(&opened).map_err(refused("open", requested))? {
         true => Err(Error::Guarded {
-            path: asked.to_owned(),
+            path: requested.to_owned(),
             access: Access::Read,
             rule: "procfs".to_owned(),
             reason: "the directories of processes in procfs are not served".to_owned(),
@@ -195,15 +195,20 @@ pub(super) fn is_of_process(object: &OwnedFd) -> Result<bool, Errno> {
     Ok(real.to_bytes().split(|byte| *byte == b'/').any(is_process))
 }
 
-fn open_any(roots: &Roots, location: &RootLocation, flags: OFlags, asked: &Path) -> Result<OwnedFd, Error> {
+fn open_any(
+    roots: &Roots,
+    location: &RootLocation,
+    flags: OFlags,
+    requested: &Path,
+) -> Result<OwnedFd, Error> {
     if roots.strategy() == ResolveStrategy::Kernel {
-        let root = open_root(roots, location.root, asked)?;
+        let root = open_root(roots, location.root, requested)?;
         if let Some(decided) = open_beneath(&root, &location.below, flags, beneath(roots.root(location.root)))
         {
-            return decided.map_err(refused("open", asked));
+            return decided.map_err(refused("open", requested));
         }
     }
-    Walk::start(roots, location, asked)?.open(flags)
+    Walk::start(roots, location, requested)?.open(flags)
 }
 
 /// One `openat2` below a directory; `None` if the kernel cannot decide.
@@ -224,7 +229,7 @@ pub(super) fn open_beneath(
 }
 
 /// Opens a root. It is opened each time: checking that a kept descriptor still has this path would also take one call.
-fn open_root(roots: &Roots, root: usize, asked: &Path) -> Result<OwnedFd, Error> {
+fn open_root(roots: &Roots, root: usize, requested: &Path) -> Result<OwnedFd, Error> {
     let path = roots.root(root);
     match roots.outer() {
         // Unguarded: the guard checks the final descriptor.
@@ -232,7 +237,7 @@ fn open_root(roots: &Roots, root: usize, asked: &Path) -> Result<OwnedFd, Error>
             let root = outer.admit(Path::new("/"), path)?;
             open(outer, &root.location, DIRECTORY, root.as_path())
         }
-        None => rustix::fs::open(path, DIRECTORY, Mode::empty()).map_err(refused("open", asked)),
+        None => rustix::fs::open(path, DIRECTORY, Mode::empty()).map_err(refused("open", requested)),
     }
 }
 
@@ -247,19 +252,19 @@ fn or_dot(below: &Path) -> &OsStr {
 }
 
 /// Rejects everything except regular files, with a separate error for directories.
-pub(super) fn require_regular(stat: &Stat, asked: &Path) -> Result<(), Error> {
+pub(super) fn require_regular(stat: &Stat, requested: &Path) -> Result<(), Error> {
     match FileType::from_raw_mode(stat.st_mode) {
         FileType::RegularFile => Ok(()),
-        FileType::Directory => Err(refused("read", asked)(Errno::ISDIR)),
-        _ => Err(Error::NotRegular { path: asked.to_owned() }),
+        FileType::Directory => Err(refused("read", requested)(Errno::ISDIR)),
+        _ => Err(Error::NotRegular { path: requested.to_owned() }),
     }
 }
 
 /// A socket, or a FIFO without a reader, fails with ENXIO.
-fn not_regular(error: Error, asked: &Path) -> Error {
+fn not_regular(error: Error, requested: &Path) -> Error {
     match error {
         Error::File { ref source, .. } if source.raw_os_error() == Some(Errno::NXIO.raw_os_error()) => {
-            Error::NotRegular { path: asked.to_owned() }
+            Error::NotRegular { path: requested.to_owned() }
         }
         other => other,
     }
@@ -298,8 +303,8 @@ pub(super) fn make_all(path: &RootedPath) -> Result<Vec<RootedPath>, Error> {
         path.check_ahead(Access::Write)?;
     }
     for directory in &missing {
-        let place = directory.place(Access::Write)?;
-        match rustix::fs::mkdirat(&place.dir, &place.name, Mode::from_raw_mode(0o777)) {
+        let resolved = directory.resolve_name(Access::Write)?;
+        match rustix::fs::mkdirat(&resolved.dir, &resolved.name, Mode::from_raw_mode(0o777)) {
             Ok(()) | Err(Errno::EXIST) => {}
             Err(errno) => return Err(refused("mkdir", path.as_path())(errno)),
         }

@@ -75,15 +75,15 @@ impl Metadata {
 /// The metadata of a name; `None` if it does not exist. A symlink is not followed, so only its directory must be inside
 /// the roots.
 pub fn stat(path: &RootedPath) -> Result<Option<Metadata>, Error> {
-    let place = match path.place(Access::Read) {
-        Ok(place) => place,
+    let resolved = match path.resolve_name(Access::Read) {
+        Ok(resolved) => resolved,
         Err(Error::File { source, .. }) if source.kind() == std::io::ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(error),
     };
-    let Some(stat) = place.stat(path.as_path())? else { return Ok(None) };
+    let Some(stat) = resolved.stat(path.as_path())? else { return Ok(None) };
     let mut target = None;
     if FileType::from_raw_mode(stat.st_mode) == FileType::Symlink {
-        target = match rustix::fs::readlinkat(&place.dir, &place.name, Vec::new()) {
+        target = match rustix::fs::readlinkat(&resolved.dir, &resolved.name, Vec::new()) {
             Ok(text) => Some(PathBuf::from(OsString::from_vec(text.into_bytes()))),
             // It is not a symlink any more.
             Err(Errno::INVAL | Errno::NOENT) => None,

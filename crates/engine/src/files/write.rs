@@ -137,12 +137,12 @@ pub fn write_observed(
     options: &WriteOptions,
     steps: &dyn WriteObserver,
 ) -> Result<WriteResult, Error> {
-    let (place, old) = destination(path, options)?;
+    let (resolved, old) = destination(path, options)?;
     check_expected(path.as_path(), old.as_ref(), options.expected_mtime_ms)?;
     match options.mode {
-        WriteMode::Append => append(place, bytes, path.as_path(), options),
+        WriteMode::Append => append(resolved, bytes, path.as_path(), options),
         WriteMode::Create | WriteMode::Replace if !options.atomic => {
-            in_place(place, bytes, path.as_path(), options)
+            in_place(resolved, bytes, path.as_path(), options)
         }
         WriteMode::Create | WriteMode::Replace => {
             let guarded = options.expected_mtime_ms.is_some_and(|expected| expected > 0);
@@ -155,7 +155,7 @@ pub fn write_observed(
                 steps,
             };
             let exclusive = options.mode == WriteMode::Create;
-            replace(path, (place, old), exclusive, &create, &mut |file| write_all(file, bytes))
+            replace(path, (resolved, old), exclusive, &create, &mut |file| write_all(file, bytes))
                 .map(|(mtime_ms, created)| WriteResult { bytes: bytes.len() as u64, mtime_ms, created })
         }
     }
@@ -164,16 +164,16 @@ pub fn write_observed(
 /// Stages new content and commits it; returns the time of modification and whether the file is new.
 pub(super) fn replace(
     path: &RootedPath,
-    (place, old): (ResolvedName, Option<Stat>),
+    (resolved, old): (ResolvedName, Option<Stat>),
     exclusive: bool,
     create: &CreateOptions<'_>,
     fill: &mut super::atomic::Fill<'_>,
 ) -> Result<(i64, bool), Error> {
     let created = old.is_none();
-    path.roots().cleanup().sweep(&place.dir);
-    let mut staged = StagedFile::new(place, old, create, fill)?;
+    path.roots().cleanup().sweep(&resolved.dir);
+    let mut staged = StagedFile::new(resolved, old, create, fill)?;
     staged.commit(exclusive, create)?;
-    path.roots().cleanup().remember(&staged.place.dir);
+    path.roots().cleanup().remember(&staged.resolved.dir);
     Ok((staged.mtime_ms()?, created))
 }
 
@@ -184,10 +184,10 @@ pub(super) fn destination(
 ) -> Result<(ResolvedName, Option<Stat>), Error> {
     // For an exclusive creation the name itself must be free: a symlink, even a dangling one, is not.
     let find = || match options.mode {
-        WriteMode::Create => path.place(Access::Write),
+        WriteMode::Create => path.resolve_name(Access::Write),
         WriteMode::Replace | WriteMode::Append => path.target(Access::Write),
     };
-    let place = match find() {
+    let resolved = match find() {
         Err(Error::File { source, .. })
             if options.mkdir_parents && source.kind() == std::io::ErrorKind::NotFound =>
         {
@@ -196,17 +196,17 @@ pub(super) fn destination(
         }
         found => found?,
     };
-    if place.is_root() {
+    if resolved.is_root() {
         return Err(refused("open", path.as_path())(Errno::ISDIR));
     }
-    let old = place.stat(path.as_path())?;
+    let old = resolved.stat(path.as_path())?;
     if options.mode == WriteMode::Create && old.is_some() {
         return Err(Error::Exists { path: path.as_path().to_owned() });
     }
     if let Some(old) = &old {
         require_regular(old, path.as_path())?;
     }
-    Ok((place, old))
+    Ok((resolved, old))
 }
 
 /// Fails if the file is not the one that the caller last saw.
@@ -220,54 +220,54 @@ pub(super) fn check_expected(path: &Path, old: Option<&Stat>, expected_ms: Optio
 }
 
 fn append(
-    place: ResolvedName,
+    resolved: ResolvedName,
     bytes: &[u8],
-    asked: &Path,
+    requested: &Path,
     options: &WriteOptions,
 ) -> Result<WriteResult, Error> {
-    let (file, created) = open_for_writing(&place, OFlags::APPEND, asked, options)?;
-    write_all(file.as_fd(), bytes).map_err(refused("write", asked))?;
-    finish(&place, &file, bytes, created, (asked, options))
+    let (file, created) = open_for_writing(&resolved, OFlags::APPEND, requested, options)?;
+    write_all(file.as_fd(), bytes).map_err(refused("write", requested))?;
+    finish(&resolved, &file, bytes, created, (requested, options))
 }
 
 /// Writes into the existing file; a concurrent reader may see a mix of old and new content.
 fn in_place(
-    place: ResolvedName,
+    resolved: ResolvedName,
     bytes: &[u8],
-    asked: &Path,
+    requested: &Path,
     options: &WriteOptions,
 ) -> Result<WriteResult, Error> {
-    let (file, created) = open_for_writing(&place, OFlags::empty(), asked, options)?;
-    write_all(file.as_fd(), bytes).map_err(refused("write", asked))?;
-    rustix::fs::ftruncate(&file, bytes.len() as u64).map_err(refused("truncate", asked))?;
-    finish(&place, &file, bytes, created, (asked, options))
+    let (file, created) = open_for_writing(&resolved, OFlags::empty(), requested, options)?;
+    write_all(file.as_fd(), bytes).map_err(refused("write", requested))?;
+    rustix::fs::ftruncate(&file, bytes.len() as u64).map_err(refused("truncate", requested))?;
+    finish(&resolved, &file, bytes, created, (requested, options))
 }
 
 fn finish(
-    place: &ResolvedName,
+    resolved: &ResolvedName,
     file: &OwnedFd,
     bytes: &[u8],
     created: bool,
-    (asked, options): (&Path, &WriteOptions),
+    (requested, options): (&Path, &WriteOptions),
 ) -> Result<WriteResult, Error> {
     if let Some(mode) = options.permissions {
-        rustix::fs::fchmod(file, Mode::from_raw_mode(mode & 0o777)).map_err(refused("chmod", asked))?;
+        rustix::fs::fchmod(file, Mode::from_raw_mode(mode & 0o777)).map_err(refused("chmod", requested))?;
     }
     if options.durability == Durability::Synced {
-        rustix::fs::fsync(file).map_err(refused("fsync", asked))?;
+        rustix::fs::fsync(file).map_err(refused("fsync", requested))?;
         if created {
-            sync_directory(&place.dir).map_err(refused("fsync", asked))?;
+            sync_directory(&resolved.dir).map_err(refused("fsync", requested))?;
         }
     }
-    let stat = rustix::fs::fstat(file).map_err(refused("stat", asked))?;
+    let stat = rustix::fs::fstat(file).map_err(refused("stat", requested))?;
     Ok(WriteResult { bytes: bytes.len() as u64, mtime_ms: mtime_ms(&stat), created })
 }
 
 /// Opens a file, creating it if it is missing; returns whether it was created.
 fn open_for_writing(
-    place: &ResolvedName,
+    resolved: &ResolvedName,
     how: OFlags,
-    asked: &Path,
+    requested: &Path,
     options: &WriteOptions,
 ) -> Result<(OwnedFd, bool), Error> {
     let exclusive = options.mode == WriteMode::Create;
@@ -275,18 +275,18 @@ fn open_for_writing(
     let mode = if options.permissions.is_some() { 0o600 } else { 0o666 };
     let flags = OFlags::WRONLY | OFlags::NOFOLLOW | SAFE_FLAGS | how;
     let make = flags | OFlags::CREATE | OFlags::EXCL;
-    match rustix::fs::openat(&place.dir, &place.name, make, Mode::from_raw_mode(mode)) {
+    match rustix::fs::openat(&resolved.dir, &resolved.name, make, Mode::from_raw_mode(mode)) {
         Ok(file) => return Ok((file, true)),
-        Err(Errno::EXIST) if exclusive => return Err(Error::Exists { path: asked.to_owned() }),
+        Err(Errno::EXIST) if exclusive => return Err(Error::Exists { path: requested.to_owned() }),
         Err(Errno::EXIST) => {}
-        Err(errno) => return Err(refused("create", asked)(errno)),
+        Err(errno) => return Err(refused("create", requested)(errno)),
     }
-    let file = match rustix::fs::openat(&place.dir, &place.name, flags, Mode::empty()) {
-        Err(Errno::NXIO) => return Err(Error::NotRegular { path: asked.to_owned() }),
-        opened => opened.map_err(refused("open", asked))?,
+    let file = match rustix::fs::openat(&resolved.dir, &resolved.name, flags, Mode::empty()) {
+        Err(Errno::NXIO) => return Err(Error::NotRegular { path: requested.to_owned() }),
+        opened => opened.map_err(refused("open", requested))?,
     };
-    let stat = rustix::fs::fstat(&file).map_err(refused("stat", asked))?;
-    require_regular(&stat, asked)?;
+    let stat = rustix::fs::fstat(&file).map_err(refused("stat", requested))?;
+    require_regular(&stat, requested)?;
     Ok((file, false))
 }
 

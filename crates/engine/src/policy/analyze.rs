@@ -245,23 +245,21 @@ impl CommandAnalyzer {
                 self.test(words);
                 CommandKind::Plain
             }
-            Wrapper::Flock(options) => match self.wrapped_start(options, words) {
-                Some(start) if matches!(words[start].literal(), Some("-c" | "--command")) => {
-                    match words.get(start + 1) {
-                        Some(Word::Literal(text)) => self.script(&text.clone()),
-                        _ => self.unseen("the text of a shell is only known at run time"),
-                    }
-                    CommandKind::Passes
-                }
-                Some(start) => {
-                    self.inner(words[start..].to_vec());
-                    CommandKind::Passes
-                }
-                None => CommandKind::Plain,
-            },
+            Wrapper::Flock(options) => self.flock(options, words),
             Wrapper::Opaque => CommandKind::Opaque,
             tool => self.tool(tool, &words[1..]),
         }
+    }
+
+    /// `flock FILE command…`, or `flock FILE -c text`.
+    fn flock(&mut self, options: &WrapperOptions, words: &[Word]) -> CommandKind {
+        let Some(start) = self.wrapped_start(options, words) else { return CommandKind::Plain };
+        match (words[start].literal(), words.get(start + 1)) {
+            (Some("-c" | "--command"), Some(Word::Literal(text))) => self.script(text),
+            (Some("-c" | "--command"), _) => self.unseen("the text of a shell is only known at run time"),
+            _ => self.inner(words[start..].to_vec()),
+        }
+        CommandKind::Passes
     }
 
     /// Index of the first word of the wrapped command, if there is one.

@@ -329,7 +329,7 @@ impl Supervisor {
                 }
             }
             SupervisorCommand::Kill { signal, reply } => {
-                self.live.tree.tell(signal);
+                self.live.tree.signal_group(signal);
                 let _sent = reply.send(Ok(KillOutcome::default()));
             }
             SupervisorCommand::Resize { size, reply } => {

@@ -127,7 +127,7 @@ impl Tree {
 
     /// Sends a signal once to the process group of the leader, through pidfds if the leader was reaped already, so that no
     /// other process that reuses its pid is hit.
-    pub(super) fn tell(&self, signal: Signal) -> bool {
+    pub(super) fn signal_group(&self, signal: Signal) -> bool {
         if self.leader_pid() == proc::LeaderPid::Valid {
             return sys::send_to_group(self.leader(), signal);
         }

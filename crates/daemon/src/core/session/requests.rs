@@ -60,19 +60,19 @@ impl<F: Face> Session<F> {
             class => class,
         };
         match self.scheduler.schedule(class) {
-            Ok(turn) => self.begin(request, turn),
+            Ok(guard) => self.begin(request, guard),
             Err(waiting) => {
                 let handle = self.handle();
                 self.spawn(async move {
-                    let turn = waiting.await;
-                    handle.send(SessionMessage::Scheduled(request, turn)).await;
+                    let guard = waiting.await;
+                    handle.send(SessionMessage::Scheduled(request, guard)).await;
                 });
             }
         }
     }
 
     /// Runs a request whose turn has come, as far as its authorization does not have to be waited for.
-    pub(super) fn begin(&mut self, mut request: Box<PendingRequest<F>>, turn: SchedulerGuard) {
+    pub(super) fn begin(&mut self, mut request: Box<PendingRequest<F>>, guard: SchedulerGuard) {
         if request.key.is_none()
             && let Some((key, fingerprint)) = request.call.key()
         {
@@ -95,14 +95,14 @@ impl<F: Face> Session<F> {
                 Err(error) => return self.reject(request.responder, error),
             }
         }
-        self.authorize(request, turn);
+        self.authorize(request, guard);
     }
 
-    fn authorize(&mut self, mut request: Box<PendingRequest<F>>, turn: SchedulerGuard) {
+    fn authorize(&mut self, mut request: Box<PendingRequest<F>>, guard: SchedulerGuard) {
         let policy = self.core.policy.current();
         let is_current = |under: &Arc<RuntimePolicy>| Arc::ptr_eq(under, &policy);
         if request.is_authorized || request.approved_under.as_ref().is_some_and(is_current) {
-            return self.run(request, turn);
+            return self.run(request, guard);
         }
         let check = RequestCheck {
             session: self.handle(),
@@ -112,27 +112,27 @@ impl<F: Face> Session<F> {
         };
         match request.prepared.as_ref().map(|(prepared, _)| &prepared.effects) {
             Some(Effects::Files(_)) if policy.policy.restricts_files() => {
-                self.spawn(check.files(request, turn));
+                self.spawn(check.files(request, guard));
             }
             Some(Effects::Command(_)) => match check.decide(&request) {
                 Ok(decision) => {
                     request.record_decision(decision);
-                    self.run(request, turn);
+                    self.run(request, guard);
                 }
                 Err(refusal) => {
-                    drop(turn);
+                    drop(guard);
                     self.spawn(check.refuse(request, refusal));
                 }
             },
-            Some(Effects::Files(_) | Effects::None) | None => self.run(request, turn),
+            Some(Effects::Files(_) | Effects::None) | None => self.run(request, guard),
         }
     }
 
-    fn run(&mut self, request: Box<PendingRequest<F>>, turn: SchedulerGuard) {
+    fn run(&mut self, request: Box<PendingRequest<F>>, guard: SchedulerGuard) {
         let PendingRequest { responder, key, prepared, .. } = *request;
         match prepared {
             Some((prepared, context)) => {
-                (prepared.run)(self, AuthorizedRequest { context, responder, turn, key })
+                (prepared.run)(self, AuthorizedRequest { context, responder, guard, key })
             }
             None => self.reject(responder, RpcError::internal("the request was not prepared")),
         }
@@ -164,7 +164,7 @@ impl<F: Face> RequestCheck<F> {
     }
 
     /// Checks effects on files, which may wait for a disk, and runs the request or refuses it.
-    async fn files(self, request: Box<PendingRequest<F>>, turn: SchedulerGuard) {
+    async fn files(self, request: Box<PendingRequest<F>>, guard: SchedulerGuard) {
         let work = move || {
             let outcome = self.decide(&request);
             (self, request, outcome)
@@ -175,10 +175,10 @@ impl<F: Face> RequestCheck<F> {
             Ok(decision) => {
                 request.record_decision(decision);
                 request.is_authorized = true;
-                this.session.send(SessionMessage::Scheduled(request, turn)).await;
+                this.session.send(SessionMessage::Scheduled(request, guard)).await;
             }
             Err(refusal) => {
-                drop(turn);
+                drop(guard);
                 this.refuse(request, refusal).await;
             }
         }

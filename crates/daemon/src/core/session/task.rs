@@ -73,7 +73,7 @@ impl<F: Face> Session<F> {
     fn handle_message(&mut self, message: SessionMessage<F>) {
         match message {
             SessionMessage::Request(request) => self.schedule(request),
-            SessionMessage::Scheduled(request, turn) => self.begin(request, turn),
+            SessionMessage::Scheduled(request, guard) => self.begin(request, guard),
             SessionMessage::Update(update) => update(self),
             SessionMessage::Complete(responder, complete) => complete(self, *responder),
             SessionMessage::Disconnected(id) => self.disconnect(id),

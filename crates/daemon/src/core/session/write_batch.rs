@@ -15,7 +15,7 @@ type WriteTask = Box<dyn FnOnce() + Send>;
 
 /// Writes that share one turn. The turn ends when the last handle is dropped.
 pub struct WriteBatch {
-    _turn: OwnedRwLockWriteGuard<()>,
+    _guard: OwnedRwLockWriteGuard<()>,
     /// As many tasks as requests may be in flight.
     queue: Mutex<WriteQueue>,
 }
@@ -27,8 +27,8 @@ struct WriteQueue {
 }
 
 impl WriteBatch {
-    pub(super) fn new(turn: OwnedRwLockWriteGuard<()>) -> WriteBatch {
-        WriteBatch { _turn: turn, queue: Mutex::default() }
+    pub(super) fn new(guard: OwnedRwLockWriteGuard<()>) -> WriteBatch {
+        WriteBatch { _guard: guard, queue: Mutex::default() }
     }
 
     /// Runs a task after all tasks that were queued before it. It is queued before this returns.

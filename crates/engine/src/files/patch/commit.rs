@@ -36,11 +36,11 @@ impl PatchPlan {
 /// How to roll back one name.
 enum Undo {
     /// The old file is kept under another name.
-    Restore { place: ResolvedName, kept: OsString },
+    Restore { resolved: ResolvedName, kept: OsString },
     /// The old file could not get a second name; its content is written back.
-    Rewrite { place: ResolvedName, content: Arc<[u8]> },
+    Rewrite { resolved: ResolvedName, content: Arc<[u8]> },
     /// There was no file.
-    Remove { place: ResolvedName },
+    Remove { resolved: ResolvedName },
 }
 
 fn commit_all(
@@ -60,7 +60,7 @@ fn commit_all(
                 let create = create(change, durability);
                 staged.commit(change.seen.is_none(), &create)?;
                 if change.seen.is_none() {
-                    undo.push(Undo::Remove { place: change.path.target(Access::Write)? });
+                    undo.push(Undo::Remove { resolved: change.path.target(Access::Write)? });
                 }
             }
             None if change.after.is_none() => delete(change, durability, undo)?,
@@ -91,16 +91,16 @@ fn stage(
     let Some(after) = change.after.as_ref().filter(|after| Some(*after) != change.before.as_ref()) else {
         return Ok(None);
     };
-    let place = match change.path.target(Access::Write) {
+    let resolved = match change.path.target(Access::Write) {
         Err(Error::File { source, .. }) if source.kind() == std::io::ErrorKind::NotFound => {
             made.extend(make_parents(&change.path)?);
             change.path.target(Access::Write)?
         }
         found => found?,
     };
-    change.path.roots().cleanup().sweep(&place.dir);
+    change.path.roots().cleanup().sweep(&resolved.dir);
     let create = create(change, durability);
-    StagedFile::new(place, change.seen, &create, &mut |file| write_all(file, after)).map(Some)
+    StagedFile::new(resolved, change.seen, &create, &mut |file| write_all(file, after)).map(Some)
 }
 
 /// Keeps the old file under a second name until the whole patch is committed.
@@ -108,12 +108,12 @@ fn keep(change: &FileChange) -> Result<Option<Undo>, Error> {
     if change.seen.is_none() {
         return Ok(None);
     }
-    let place = change.path.target(Access::Write)?;
+    let resolved = change.path.target(Access::Write)?;
     let kept = temporary_name();
-    match rustix::fs::linkat(&place.dir, &place.name, &place.dir, &kept, AtFlags::empty()) {
-        Ok(()) => Ok(Some(Undo::Restore { place, kept })),
+    match rustix::fs::linkat(&resolved.dir, &resolved.name, &resolved.dir, &kept, AtFlags::empty()) {
+        Ok(()) => Ok(Some(Undo::Restore { resolved, kept })),
         Err(Errno::PERM | Errno::OPNOTSUPP | Errno::NOSYS | Errno::MLINK) => {
-            Ok(change.before.clone().map(|content| Undo::Rewrite { place, content }))
+            Ok(change.before.clone().map(|content| Undo::Rewrite { resolved, content }))
         }
         Err(errno) => Err(refused("link", change.path.as_path())(errno)),
     }
@@ -122,24 +122,25 @@ fn keep(change: &FileChange) -> Result<Option<Undo>, Error> {
 /// Removes a file by renaming it until the whole patch is committed. Of a symlink, only the name is removed, not its
 /// target.
 fn delete(change: &FileChange, durability: Durability, undo: &mut Vec<Undo>) -> Result<(), Error> {
-    let asked = change.path.as_path();
+    let requested = change.path.as_path();
     let target = change.path.target(Access::Write)?;
-    let now = target.stat(asked)?;
+    let now = target.stat(requested)?;
     if now.as_ref().map(fingerprint) != change.seen.as_ref().map(fingerprint) {
         let expected_ms = change.seen.as_ref().map_or(0, mtime_ms);
         return Err(Error::Conflict {
-            path: asked.to_owned(),
+            path: requested.to_owned(),
             expected_ms,
             found_ms: now.as_ref().map(mtime_ms),
         });
     }
-    let place = change.path.place(Access::Write)?;
+    let resolved = change.path.resolve_name(Access::Write)?;
     let kept = temporary_name();
-    rustix::fs::renameat(&place.dir, &place.name, &place.dir, &kept).map_err(refused("remove", asked))?;
+    rustix::fs::renameat(&resolved.dir, &resolved.name, &resolved.dir, &kept)
+        .map_err(refused("remove", requested))?;
     if durability == Durability::Synced {
-        sync_directory(&place.dir).map_err(refused("fsync", asked))?;
+        sync_directory(&resolved.dir).map_err(refused("fsync", requested))?;
     }
-    undo.push(Undo::Restore { place, kept });
+    undo.push(Undo::Restore { resolved, kept });
     Ok(())
 }
 
@@ -151,8 +152,8 @@ fn take_back(undo: &[Undo], made: &[RootedPath]) {
         }
     }
     for directory in made.iter().rev() {
-        let Ok(place) = directory.place(Access::Write) else { continue };
-        if let Err(errno) = rustix::fs::unlinkat(&place.dir, &place.name, AtFlags::REMOVEDIR) {
+        let Ok(resolved) = directory.resolve_name(Access::Write) else { continue };
+        if let Err(errno) = rustix::fs::unlinkat(&resolved.dir, &resolved.name, AtFlags::REMOVEDIR) {
             tracing::debug!(%errno, "a directory made for a patch stays");
         }
     }
@@ -161,26 +162,28 @@ fn take_back(undo: &[Undo], made: &[RootedPath]) {
 impl Undo {
     fn restore(&self) -> Result<(), Errno> {
         match self {
-            Self::Restore { place, kept } => {
-                rustix::fs::renameat(&place.dir, kept, &place.dir, &place.name)?;
+            Self::Restore { resolved, kept } => {
+                rustix::fs::renameat(&resolved.dir, kept, &resolved.dir, &resolved.name)?;
                 // If both names are still one file, a rename has no effect and leaves the second name.
-                match rustix::fs::unlinkat(&place.dir, kept, AtFlags::empty()) {
+                match rustix::fs::unlinkat(&resolved.dir, kept, AtFlags::empty()) {
                     Err(Errno::NOENT) => Ok(()),
                     removed => removed,
                 }
             }
-            Self::Rewrite { place, content } => {
+            Self::Rewrite { resolved, content } => {
                 let flags = OFlags::WRONLY | OFlags::TRUNC | OFlags::NOFOLLOW | SAFE_FLAGS;
-                let file = rustix::fs::openat(&place.dir, &place.name, flags, Mode::empty())?;
+                let file = rustix::fs::openat(&resolved.dir, &resolved.name, flags, Mode::empty())?;
                 write_all(file, content)
             }
-            Self::Remove { place } => rustix::fs::unlinkat(&place.dir, &place.name, AtFlags::empty()),
+            Self::Remove { resolved } => {
+                rustix::fs::unlinkat(&resolved.dir, &resolved.name, AtFlags::empty())
+            }
         }
     }
 
     fn forget(&self) {
-        if let Self::Restore { place, kept } = self
-            && let Err(errno) = rustix::fs::unlinkat(&place.dir, kept, AtFlags::empty())
+        if let Self::Restore { resolved, kept } = self
+            && let Err(errno) = rustix::fs::unlinkat(&resolved.dir, kept, AtFlags::empty())
         {
             tracing::debug!(%errno, "a replaced file stays under a temporary name until the next write");
         }

@@ -32,7 +32,7 @@ pub(super) enum Found {
 /// The state of a walk.
 pub(super) struct Walk<'a> {
     roots: &'a Roots,
-    asked: &'a Path,
+    requested: &'a Path,
     root: usize,
     /// The current directory, and its path from the root; no component is a symlink.
     dir: OwnedFd,
@@ -43,10 +43,14 @@ pub(super) struct Walk<'a> {
 }
 
 impl<'a> Walk<'a> {
-    pub(super) fn start(roots: &'a Roots, location: &RootLocation, asked: &'a Path) -> Result<Self, Error> {
-        let dir = open_root(roots, location.root, asked)?;
+    pub(super) fn start(
+        roots: &'a Roots,
+        location: &RootLocation,
+        requested: &'a Path,
+    ) -> Result<Self, Error> {
+        let dir = open_root(roots, location.root, requested)?;
         let mut walk =
-            Self { roots, asked, root: location.root, dir, here: Vec::new(), todo: Vec::new(), links: 0 };
+            Self { roots, requested, root: location.root, dir, here: Vec::new(), todo: Vec::new(), links: 0 };
         walk.queue(&location.below);
         Ok(walk)
     }
@@ -136,7 +140,7 @@ impl<'a> Walk<'a> {
             }
             self.todo.pop();
         }
-        self.dir = open_root(self.roots, self.root, self.asked)?;
+        self.dir = open_root(self.roots, self.root, self.requested)?;
         self.todo.extend(self.here.drain(..).rev());
         Ok(())
     }
@@ -146,10 +150,10 @@ impl<'a> Walk<'a> {
         let rest: PathBuf = self.todo.drain(..).rev().collect();
         let target = clean(&target.join(rest));
         let Some(location) = self.roots.locate(&target) else {
-            return Err(self.roots.outside(self.asked.to_owned(), Some(target)));
+            return Err(self.roots.outside(self.requested.to_owned(), Some(target)));
         };
         self.root = location.root;
-        self.dir = open_root(self.roots, location.root, self.asked)?;
+        self.dir = open_root(self.roots, location.root, self.requested)?;
         self.here.clear();
         self.queue(&location.below);
         Ok(())
@@ -171,7 +175,7 @@ impl<'a> Walk<'a> {
     }
 
     fn refused(&self, errno: Errno) -> Error {
-        refused("open", self.asked)(errno)
+        refused("open", self.requested)(errno)
     }
 }
 
@@ -179,7 +183,6 @@ impl<'a> Walk<'a> {
 /// contain a kind, as in `pipe:[7]`; its ordinary symlinks (`self`, `mounts`) are neither.
 fn is_magic(link: &OwnedFd, target: &Path) -> bool {
     let odd = target.is_absolute() || OsStr::as_bytes(target.as_os_str()).contains(&b':');
-    #[expect(clippy::unnecessary_cast, reason = "the type of f_type differs between architectures")]
     let in_proc = || rustix::fs::fstatfs(link).is_ok_and(|fs| fs.f_type == PROC_SUPER_MAGIC);
     odd && in_proc()
 }

@@ -23,7 +23,7 @@ pub(crate) fn read_file(params: &Arc<v1::FsReadFileParams>, context: &Context<'_
     let memory = context.session.state.response_memory.clone();
     Ok(ExecServerPrepared::new(move |session, request| {
         session.spawn(async move {
-            let AuthorizedRequest { mut responder, turn, .. } = request;
+            let AuthorizedRequest { mut responder, guard, .. } = request;
             let id = responder.id();
             let encode = move |read: Result<FileContent, Error>| {
                 let content = read.map_err(rpc_error)?;
@@ -49,7 +49,7 @@ pub(crate) fn read_file(params: &Arc<v1::FsReadFileParams>, context: &Context<'_
                     .await
                 }
             };
-            drop(turn);
+            drop(guard);
             responder.send_encoded(response).await;
         });
     }))

@@ -86,7 +86,7 @@ pub(crate) fn read_block(params: &Arc<v1::FsReadBlockParams>, context: &Context<
     }
     let params = params.clone();
     Ok(ExecServerPrepared::new(move |session, request| {
-        let AuthorizedRequest { responder, turn, .. } = request;
+        let AuthorizedRequest { responder, guard, .. } = request;
         let id = responder.id();
         session.spawn(async move {
             let opened = slot.wait().await.clone();
@@ -101,7 +101,7 @@ pub(crate) fn read_block(params: &Arc<v1::FsReadBlockParams>, context: &Context<
                 Ok(id.map(|id| v1::encode_block(&id, &block[..read], is_end)))
             });
             let response = read.await;
-            drop(turn);
+            drop(guard);
             responder.send_encoded(response).await;
         });
     }))

@@ -90,12 +90,12 @@ pub(crate) fn read(params: &Params<v1::FsRead>, context: &Context<'_>) -> Prepar
                 return session.spawn(request.responder.send_encoded(response));
             }
         }
-        let AuthorizedRequest { responder, turn, .. } = request;
+        let AuthorizedRequest { responder, guard, .. } = request;
         let id = responder.id();
         session.spawn(async move {
             let work = move || {
                 let content = files::read(&path, options.range);
-                drop(turn);
+                drop(guard);
                 options.respond(&path, content, id.as_ref())
             };
             responder.send_encoded(off_thread(work).await).await;
@@ -258,13 +258,13 @@ pub(crate) fn stat(params: &Params<v1::FsStat>, context: &Context<'_>) -> Prepar
 
 /// `fs.stat` with `hash`. Writes wait until the file is open, not until it is read.
 fn stat_and_hash(session: &Session, path: RootedPath, range: HashRange, request: AuthorizedRequest) {
-    let AuthorizedRequest { responder, turn, .. } = request;
+    let AuthorizedRequest { responder, guard, .. } = request;
     run_scan(session, responder, ScanBudget::unbounded(), move |scan| {
         let found = files::stat(&path).map_err(rpc_error)?;
         let mut result = stat_result(&path, found);
         if result.exists {
             let hashing = FileHasher::open(&path).map_err(rpc_error)?;
-            drop(turn);
+            drop(guard);
             let hashed = hashing.run(range.first, &scan).map_err(rpc_error)?;
             result.hash = Some(hex::encode(hashed.sha256));
             result.hash_bytes = Some(hashed.bytes);

@@ -199,7 +199,7 @@ fn start_detached(session: &mut Session, spec: ProcessSpec, result: StartResult,
         let started_at = started.started_at;
         match keepers.kept(&started.id, Cursor(0)).await {
             Ok((kept, _)) => {
-                let AuthorizedRequest { responder, turn, key, .. } = request;
+                let AuthorizedRequest { responder, guard, key, .. } = request;
                 let adopt = move |session: &mut Session, responder: Responder| {
                     let (process, reader) = session.engine.adopt(kept);
                     let gauge = Some(session.core.metrics.process_started(ProcessOwner::Detached));
@@ -213,7 +213,7 @@ fn start_detached(session: &mut Session, spec: ProcessSpec, result: StartResult,
                 };
                 handle.send(SessionMessage::complete(responder, adopt)).await;
                 // Only now: a session that ends meanwhile still receives the message, and responds.
-                drop(turn);
+                drop(guard);
             }
             // It runs, or has run, although it cannot be followed from here.
             Err(_unreachable) => request.finish(Ok(result.of(&started.id, started_at))).await,

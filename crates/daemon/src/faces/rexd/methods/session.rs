@@ -35,11 +35,11 @@ pub(crate) fn set_cwd(params: &Params<v1::SessionSetCwd>, context: &Context<'_>)
             match off_thread(move || path.open_directory().map_err(rpc_error)).await {
                 Ok(_directory) => {
                     let result = v1::SessionSetCwdResult { ok: true, cwd: text(&cwd) };
-                    let (responder, turn) = (request.responder, request.turn);
+                    let (responder, guard) = (request.responder, request.guard);
                     // In force before the response, so that the next request uses it.
                     let update = SessionMessage::update(move |session: &mut Session| {
                         session.cwd = Arc::new(cwd);
-                        drop(turn);
+                        drop(guard);
                     });
                     handle.send(update).await;
                     responder.send(Ok(result)).await;

@@ -36,12 +36,12 @@ fn start(session: &mut Session, file: FileAccess, recursive: bool, request: Auth
         Err(error) => return session.spawn(request.reject(rpc_error(error))),
     };
     let (session_id, handle, events) = (session.id.to_string(), session.handle(), session.events().clone());
-    let AuthorizedRequest { responder, turn, .. } = request;
+    let AuthorizedRequest { responder, guard, .. } = request;
     session.spawn(async move {
         let publish = publish_changes(session_id, watch_id.clone(), events);
         let started =
             off_thread(move || FileWatcher::start(&file.path, recursive, publish).map_err(rpc_error)).await;
-        drop(turn);
+        drop(guard);
         match started {
             Ok(watch) => {
                 let key = watch_id.clone();
