@@ -39,7 +39,12 @@ impl From<Approval> for ApprovalDescription {
         let command =
             operation["command"].as_str().filter(|command| approval.summary != format!("run: {command}"));
         let command = command.map(|command| ("command".to_owned(), command.to_owned()));
-        let mut facts = vec![approval.summary];
+        let mut facts = Vec::new();
+        // A server cuts an operation that does not fit into a message.
+        if let Some(cut) = operation["cut_bytes"].as_u64() {
+            facts.push(format!("INCOMPLETE: {cut} bytes of the operation are not shown; deny it if you cannot see them elsewhere"));
+        }
+        facts.push(approval.summary);
         let mut add =
             |name: &str, value: Option<&str>| facts.extend(value.map(|value| format!("{name}: {value}")));
         add("directory", operation["cwd"].as_str());
@@ -91,6 +96,7 @@ fn requester(by: &AskedBy) -> String {
 fn unknown_members(operation: &Value) -> Option<String> {
     const KNOWN: &[&str] = &[
         "kind",
+        "cut_bytes",
         "argv",
         "command",
         "login",
@@ -158,5 +164,7 @@ mod tests {
         let shown =
             described(json!({ "kind": "write", "paths": ["/x"], "diff": "-a\n+b\n", "diff_cut_bytes": 0 }));
         assert_eq!(shown.texts, [("change".to_owned(), "-a\n+b\n".to_owned())]);
+        let shown = described(json!({ "kind": "run", "cut_bytes": 90_000 }));
+        assert!(shown.facts[0].starts_with("INCOMPLETE: 90000 bytes"), "{:?}", shown.facts);
     }
 }

@@ -33,7 +33,8 @@ pub fn write_json(lines: &[u8]) -> Result<(), Failure> {
     }
 }
 
-/// Writes bytes to stdout as they are: the output of commands and the contents of files. If the reader has closed the pipe, `rex` exits quietly, like other filters.
+/// Writes bytes to stdout as they are: the output of commands and the contents of files. If the reader has closed the
+/// pipe, `rex` exits quietly, like other filters.
 pub fn write_out(bytes: &[u8]) -> Result<(), Failure> {
     let mut stdout = io::stdout().lock();
     stdout.write_all(bytes).and_then(|()| stdout.flush()).map_err(write_error)

@@ -1,4 +1,4 @@
-//! Speaks to a server over streams that somebody else opened: here those of a child.
+//! Connects to a server over streams that already exist: here those of a child.
 //!
 //! `cargo run --example connect_stdio -- rexd exec-server --listen stdio`
 #![allow(clippy::print_stdout, reason = "an example shows what it does")]

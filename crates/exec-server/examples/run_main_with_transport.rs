@@ -1,4 +1,4 @@
-//! A server of one's own on standard input and output, for whoever starts it.
+//! Serves the process that starts it, on standard input and output.
 //!
 //! `cargo run --example spawn_local -- run_main_with_transport /tmp`
 

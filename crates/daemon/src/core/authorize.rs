@@ -37,7 +37,7 @@ impl Authorization {
         self.0.get().is_some_and(|granted| granted.approved.iter().any(|path| real.starts_with(path)))
     }
 
-    /// Whether a change is still the one that its approver saw; also true if nobody was asked.
+    /// Whether a change is still the one that its approver saw; also true without an approval.
     pub fn still_holds(&self, preview: &PreviewFn) -> Result<bool, Error> {
         match self.0.get().and_then(|granted| granted.preview) {
             Some(shown) => Ok(preview()?.digest == shown),

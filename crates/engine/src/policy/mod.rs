@@ -226,3 +226,5 @@ fn no_shell() -> Decision {
 mod tests;
 #[cfg(test)]
 mod tests_files;
+#[cfg(test)]
+mod tests_variables;

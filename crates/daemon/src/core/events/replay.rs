@@ -88,8 +88,8 @@ impl ReplayBuffer {
         Ok(self.first.saturating_sub(wanted))
     }
 
-    /// Goes on with what was not sent yet; how many events before that are gone for good. What was sent is still buffer:
-    /// whoever goes on without a number has not said what arrived.
+    /// Continues with the first event that was not sent, and returns how many events before it are lost. Sent events stay
+    /// in the buffer: a client that resumes without a number has not stated which ones it received.
     pub(super) fn resume(&mut self) -> u64 {
         let lost = self.first.saturating_sub(self.unsent);
         self.unsent = self.unsent.max(self.first);

@@ -186,7 +186,7 @@ fn sandbox_denied(denied: &Denial) -> v1::SandboxDenied {
     v1::SandboxDenied { access: access.to_owned(), path: denied.path.as_deref().map(text) }
 }
 
-/// The limit that ended a process, where no other member of the event tells it.
+/// The limit that ended a process, if no other member of the event names it.
 fn limit_reason(cause: ExitCause) -> Option<String> {
     match cause {
         ExitCause::MemoryLimit => Some("memory_limit".to_owned()),

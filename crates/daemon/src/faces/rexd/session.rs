@@ -85,7 +85,7 @@ const MIN_FRAME_BYTES: usize = 16 * 1024;
 const MAX_ATTACHED: usize = 64;
 const OWN_VERSION: &str = env!("CARGO_PKG_VERSION");
 
-/// What a client can handle, as it said and as its name tells.
+/// What a client can handle, according to its request and its name.
 #[derive(Debug, Clone)]
 pub(super) struct ClientCapabilities {
     pub(super) quirks: Quirks,
@@ -431,7 +431,7 @@ pub(super) fn subscribe(
     (message, received)
 }
 
-/// Compared by digest, so that the time it takes tells nothing about the token.
+/// Compared by digest, so that the duration reveals nothing about the token.
 fn is_proven(session: &Session, token: &str) -> bool {
     session.state.resume_token.as_ref().is_some_and(|ours| Sha256::digest(ours) == Sha256::digest(token))
 }
