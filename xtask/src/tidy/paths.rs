@@ -1,4 +1,4 @@
-//! The rule that a path in a document exists.
+//! The rule that a path in a document exists, and the test that it names there.
 
 use super::Violation;
 use crate::tree::{File, Tree};
@@ -19,9 +19,15 @@ pub(super) fn paths_exist(tree: &Tree) -> Vec<Violation> {
     });
     let mut violations = Vec::new();
     for file in documents {
-        for (number, path) in
-            code_spans(file).into_iter().filter_map(|(n, span)| Some((n, repository_path(tree, span)?)))
-        {
+        for (number, word) in code_spans(file) {
+            let Some(path) = repository_path(tree, word) else { continue };
+            if let Some(test) = missing_test(tree, &path, word) {
+                violations.push(Violation::new(
+                    format!("{}:{number}", file.path),
+                    format!("no function {test} in {path}"),
+                    "correct the name of the test, or remove it",
+                ));
+            }
             for path in alternatives(&path).into_iter().filter(|path| !matches_any(tree, path)) {
                 violations.push(Violation::new(
                     format!("{}:{number}", file.path),
@@ -32,6 +38,14 @@ pub(super) fn paths_exist(tree: &Tree) -> Vec<Violation> {
         }
     }
     violations
+}
+
+/// The function that `path::function` names, if the file does not contain it.
+fn missing_test<'a>(tree: &Tree, path: &str, word: &'a str) -> Option<&'a str> {
+    let (_, name) = word.split_once(".rs::")?;
+    let file = tree.file(path)?;
+    let head = format!("fn {name}(");
+    (!file.lines().any(|(_, line)| line.contains(&head))).then_some(name)
 }
 
 /// The words of inline code with their lines; fenced blocks are left out.

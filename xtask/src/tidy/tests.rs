@@ -220,6 +220,13 @@ fn a_path_that_does_not_exist_is_found() {
 }
 
 #[test]
+fn a_test_that_does_not_exist_is_found() {
+    let page = "`crates/a/src/a.rs::holds`\n`crates/a/src/a.rs::gone` `crates/a/src/a.rs::hold`\n";
+    let files = [("docs/page.md", page), ("crates/a/src/a.rs", "//! a\nfn holds() {}\n")];
+    assert_eq!(found(paths::paths_exist, &files), ["docs/page.md:2", "docs/page.md:2"]);
+}
+
+#[test]
 fn a_broken_boundary_is_found() {
     let engine = "crates/engine/src/a.rs";
     assert_eq!(
