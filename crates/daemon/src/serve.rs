@@ -27,6 +27,7 @@ use tokio_util::task::TaskTracker;
 
 use crate::config::{Config, Paths, ServerConfig};
 use crate::core::approvals::FileApprovalStore;
+use crate::core::peers::Peers;
 use crate::core::request::ConnectionContext;
 use crate::core::resume::{HandoverOutcome, RESUME_WAIT, ResumeWait};
 use crate::core::runtime_policy::{RuntimePolicy, RuntimePolicyHandle};
@@ -62,6 +63,7 @@ pub async fn stdio(config: &Config, paths: &Paths) -> anyhow::Result<()> {
         None => HandoverOutcome::Declined(streams),
     };
     if let HandoverOutcome::Declined(streams) = outcome {
+        let _peers = serve_peers(&face);
         let context = ConnectionContext::new(Caller::on_stdio(), Transport::Stdio);
         rexd::serve(face.clone(), streams.into_link(&link_limits()), context, stop.clone()).await;
         if let Some(resume) = &resume {
@@ -74,6 +76,12 @@ pub async fn stdio(config: &Config, paths: &Paths) -> anyhow::Result<()> {
     }
     drop(audit_start);
     Ok(())
+}
+
+/// Serves the other daemons of this user until the task is dropped.
+fn serve_peers(face: &Rexd) -> Option<OwnedTask<()>> {
+    let peers = face.core().peers.clone()?;
+    Some(OwnedTask::spawn(peers.serve(Arc::new(face.for_peers()))))
 }
 
 /// Ends every session and waits for their tasks, then ends the core.
@@ -123,6 +131,7 @@ pub fn core(
         approvals: approvals(paths),
         durability: if config.durable_writes { Durability::Synced } else { Durability::Relaxed },
         audit,
+        peers: Peers::new(paths.state.as_deref()),
         keepers: keepers(config, paths),
         metrics,
         traces: Traces::off(),

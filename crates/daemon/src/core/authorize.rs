@@ -16,6 +16,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::approvals::diff::PreviewDigest;
 use super::effects::{CommandEffects, Effects, FileEffects, PreviewFn, ResolvedFiles};
+use super::peers::Peers;
 use super::request::RequestContext;
 use super::runtime_policy::RuntimePolicy;
 
@@ -244,12 +245,12 @@ impl ApprovalNeeded {
     /// whether the request may run; its authorization then covers what the approver saw.
     pub async fn wait(
         self,
-        approvals: &Approvals,
+        (approvals, peers): (&Approvals, Option<&Peers>),
         authorization: &Authorization,
         wait: ApprovalWait<'_>,
     ) -> (Option<audit::ApprovalRecord>, Result<(), Error>) {
         let ApprovalNeeded { request, approved, preview, timeout, .. } = self;
-        let (record, result) = decide(approvals, request, timeout, wait).await;
+        let (record, result) = decide((approvals, peers), request, timeout, wait).await;
         if result.is_ok() {
             authorization.grant(approved, preview);
         }
@@ -258,7 +259,7 @@ impl ApprovalNeeded {
 }
 
 async fn decide(
-    approvals: &Approvals,
+    (approvals, peers): (&Approvals, Option<&Peers>),
     request: ApprovalRequest,
     timeout: Duration,
     wait: ApprovalWait<'_>,
@@ -278,14 +279,33 @@ async fn decide(
             audit::ApprovalRecord { id: None, by: Some(grant.by), scope: Some(scope.name()), outcome };
         return (Some(record), result);
     }
-    let handle = match approvals.request(request, timeout).await {
+    let mut requested = approvals.request(request.clone(), timeout).await;
+    let mut were_called = false;
+    if let (Err(Error::NoApprover { .. }), Some(peers)) = (&requested, peers) {
+        tokio::select! {
+            () = peers.call_approvers() => {}
+            () = wait.cancel.cancelled() => return (None, Err(Error::Cancelled)),
+            () = wait.over.cancelled() => return (None, Err(Error::Gone)),
+        }
+        were_called = true;
+        requested = approvals.request(request, timeout).await;
+    }
+    let handle = match requested {
         Ok(handle) => handle,
         Err(error) => return (None, Err(error)),
     };
     let id = handle.approval().id.clone();
+    // Approvers of other daemons that connect now find the request in the list of pending ones.
+    let call_others = async {
+        if let Some(peers) = peers.filter(|_| !were_called) {
+            peers.call_approvers().await;
+        }
+        std::future::pending().await
+    };
     let resolution = tokio::select! {
         biased;
         resolution = handle.resolution() => resolution,
+        never = call_others => never,
         () = wait.cancel.cancelled() => Resolution::Withdrawn,
         () = wait.over.cancelled() => Resolution::Abandoned,
     };

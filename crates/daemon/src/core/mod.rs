@@ -11,6 +11,7 @@
 //! | [`events`] | logs of processes as numbered events, with replay |
 //! | [`sandbox`], [`approvals`], [`runtime_policy`] | the operator's configuration at run time |
 //! | [`resume`] | `rexd --stdio` after its streams are gone |
+//! | [`peers`] | the other daemons of this user |
 
 /// Implements `Debug` by the type's name alone, for types whose fields have nothing to show.
 macro_rules! opaque_debug {
@@ -31,6 +32,7 @@ pub mod dispatch;
 pub mod effects;
 pub mod events;
 pub mod path_rules;
+pub mod peers;
 pub mod prepare;
 pub mod request;
 pub mod responder;
@@ -38,6 +40,7 @@ pub mod resume;
 pub mod runtime_policy;
 pub mod sandbox;
 pub mod session;
+pub(crate) mod sockets;
 pub(crate) mod state;
 pub mod table;
 
@@ -55,6 +58,7 @@ use tokio_util::task::TaskTracker;
 use crate::keeper::Keepers;
 use crate::observe::metrics::Metrics;
 use crate::observe::traces::Traces;
+use peers::Peers;
 use runtime_policy::RuntimePolicyHandle;
 
 /// How long the end of the daemon may take: longer than any process tree takes to end.
@@ -90,6 +94,8 @@ pub struct Core {
     pub approvals: Approvals,
     /// Whether writes reach the disk before they are answered.
     pub durability: Durability,
+    /// The other daemons of this user; `None` without a state directory.
+    pub peers: Option<Peers>,
     /// Starts and finds detached processes; `None` without a state directory.
     pub keepers: Option<Keepers>,
     /// Where audit records go.

@@ -93,17 +93,30 @@ pub struct ConnectionContext {
     pub parent: Option<TraceParent>,
     /// The session that its first request must resume, if it was opened for one.
     pub resumes: Option<Arc<str>>,
+    /// Whether another daemon of this user is at its other end, which has asked the remaining ones itself.
+    pub is_of_peer: bool,
 }
 
 impl ConnectionContext {
     /// A connection without a trace and without a session to resume.
     pub fn new(caller: Caller, transport: Transport) -> ConnectionContext {
-        ConnectionContext { caller: Arc::new(caller), transport, parent: None, resumes: None }
+        ConnectionContext {
+            caller: Arc::new(caller),
+            transport,
+            parent: None,
+            resumes: None,
+            is_of_peer: false,
+        }
     }
 
     /// The same, for a connection that is closed unless its first request resumes `session`.
     pub fn resuming(self, session: Arc<str>) -> ConnectionContext {
         ConnectionContext { resumes: Some(session), ..self }
+    }
+
+    /// The same, for a connection of another daemon of this user.
+    pub fn of_peer(self) -> ConnectionContext {
+        ConnectionContext { is_of_peer: true, ..self }
     }
 }
 

@@ -6,6 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::Context as _;
+use link::task::OwnedTask;
 use tokio_util::task::TaskTracker;
 
 use super::{core, open_audit, shut_down as shut_down_core, signals, sink};
@@ -17,6 +18,7 @@ use crate::core::session::Face as _;
 use crate::faces::exec_server::listen::{ExecServerTransport, WebSocketFrontEnd, WsAuth};
 use crate::faces::exec_server::relay::{self, RemoteExecutorConfig, RemoteExecutorError};
 use crate::faces::exec_server::{self, ExecServer};
+use crate::faces::rexd::Rexd;
 use crate::net::auth::Caller;
 use crate::observe::metrics::{Metrics, Transport};
 
@@ -26,6 +28,7 @@ pub async fn exec_server(config: &Config, paths: &Paths, face: &ExecServerArgs) 
         return remote_executor(config, paths, &executor(remote, None)?).await;
     }
     let (core, service, ending) = alone(config, paths)?;
+    let _peers = serve_peers(&core);
     match face.transport {
         ExecServerTransport::Stdio => {
             let link = link::stdio::open(&exec_server::link_limits())
@@ -56,6 +59,7 @@ pub async fn remote_executor(
     executor: &RemoteExecutorConfig,
 ) -> anyhow::Result<()> {
     let (core, service, ending) = alone(config, paths)?;
+    let _peers = serve_peers(&core);
     let ended = register(&service, executor).await;
     shut_down(&core, &service, &ending).await;
     Ok(ended?)
@@ -85,6 +89,11 @@ fn alone(
     let core = Arc::new(core(config, paths, (sink(audit), metrics), stop)?);
     let face = Arc::new(ExecServer::new(core.clone()));
     Ok((core, face, ending))
+}
+
+/// Shows the processes and approvals of this daemon to the other daemons of this user, which ask for them by REXD.
+fn serve_peers(core: &Arc<Core>) -> Option<OwnedTask<()>> {
+    super::serve_peers(&Rexd::new(core.clone(), None, None))
 }
 
 /// The exec-server face beside the other faces, from flags and the configuration.

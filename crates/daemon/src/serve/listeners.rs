@@ -73,6 +73,7 @@ pub async fn serve(plan: Plan<'_>) -> anyhow::Result<()> {
     if listeners.stdio {
         serve_stdio(&sockets)?;
     }
+    let _peers = super::serve_peers(&sockets.front_end().face);
     let stop = ending.stop.clone();
     sockets.tasks.spawn(async move { auth.watch_files(stop).await });
     if let (Some(tls), stop) = (tls.clone(), ending.stop.clone()) {

@@ -1,14 +1,12 @@
 //! `rexd --stdio` after its streams are gone: the daemon waits for the clients of its resumable sessions, and the next
 //! `rexd --stdio` connects a returning client to it.
 //!
-//! Each such session has a `ResumeSocket` in the state directory. A client that returns starts `rexd --stdio` as it
+//! Each such session has a socket in the state directory. A client that returns starts `rexd --stdio` as it
 //! always does; that process finds the socket and becomes a proxy that copies bytes.
 
 mod proxy;
-mod socket;
 
 pub use proxy::HandoverOutcome;
-pub use socket::ResumeSockets;
 
 use std::path::Path;
 use std::sync::Arc;
@@ -20,12 +18,12 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::core::request::ConnectionContext;
-use crate::core::session::{Face, SessionHandle, SessionRegistry};
+use crate::core::session::{Face, ServeLink, SessionHandle, SessionRegistry};
+use crate::core::sockets::{ListeningSocket, SocketDir};
 use crate::core::state;
 use crate::net::auth::{Caller, RejectionLog};
 use crate::net::listen::peer_caller;
 use crate::observe::metrics::Transport;
-use socket::ResumeSocket;
 
 /// The longest that a disconnected session is kept. A daemon without a listener is supervised by nothing, so it ends
 /// soon; a client whose connection broke returns earlier.
@@ -38,27 +36,17 @@ const MAX_CONNECTIONS: usize = 8;
 /// Keeps a daemon without listeners alive for its disconnected sessions. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct ResumeWait {
-    sockets: ResumeSockets,
+    sockets: SocketDir,
     /// Cancelled when the streams are gone: sessions without a socket then need one at once.
     is_cut: CancellationToken,
     /// The sockets and their connections.
     tasks: TaskTracker,
 }
 
-/// Serves a connection to a session of this daemon.
-pub trait ServeResumed: Face {
-    /// Serves one connection that must resume a session, until it ends.
-    fn serve_resumed(
-        self: Arc<Self>,
-        link: link::Link,
-        context: ConnectionContext,
-    ) -> impl Future<Output = ()> + Send + 'static;
-}
-
 impl ResumeWait {
     /// Waits below this state directory, if it can be used.
     pub fn new(state: Option<&Path>) -> Option<ResumeWait> {
-        let sockets = ResumeSockets::new(state?);
+        let sockets = SocketDir::new(state?.join("sessions"), "s_");
         match sockets.check().or_else(|_missing| sockets.create()) {
             Ok(()) => {
                 Some(ResumeWait { sockets, is_cut: CancellationToken::new(), tasks: TaskTracker::new() })
@@ -81,7 +69,7 @@ impl ResumeWait {
     }
 
     /// Makes a session reachable through a socket until it ends.
-    pub(crate) fn serve_session<F: ServeResumed>(
+    pub(crate) fn serve_session<F: ServeLink>(
         &self,
         face: &Arc<F>,
         id: &Arc<str>,
@@ -99,7 +87,7 @@ impl ResumeWait {
             }
             let (sockets, name) = (this.sockets.clone(), id.clone());
             let bound = tokio::task::spawn_blocking(move || sockets.bind(&name)).await;
-            match bound.unwrap_or_else(|error| Err(std::io::Error::other(error))).and_then(ResumeSocket::listen) {
+            match bound.unwrap_or_else(|error| Err(std::io::Error::other(error))).and_then(ListeningSocket::listen) {
                 Ok(socket) => tokio::select! {
                     () = over => {}
                     () = this.accept(&socket, &face, &id) => {}
@@ -112,7 +100,7 @@ impl ResumeWait {
     }
 
     /// Accepts connections of this user to one session.
-    async fn accept<F: ServeResumed>(&self, socket: &ResumeSocket, face: &Arc<F>, session: &Arc<str>) {
+    async fn accept<F: ServeLink>(&self, socket: &ListeningSocket, face: &Arc<F>, session: &Arc<str>) {
         let (rejections, connections) = (RejectionLog::new(face.core().audit.clone()), TaskTracker::new());
         loop {
             let (stream, _unnamed) = accept(|| socket.accept(), || {}).await;
@@ -128,7 +116,7 @@ impl ResumeWait {
             // The same caller as on the streams: only this user reaches the socket, and only with the session's token.
             let context =
                 ConnectionContext::new(Caller::on_stdio(), Transport::Stdio).resuming(session.clone());
-            self.tasks.spawn(connections.track_future(face.clone().serve_resumed(link, context)));
+            self.tasks.spawn(connections.track_future(face.clone().serve_link(link, context)));
         }
     }
 

@@ -11,7 +11,7 @@ use tokio_util::sync::CancellationToken;
 use wire::jsonrpc::{self, Item, Message};
 use wire::rexd::v1::{self, Method as _};
 
-use super::socket::ResumeSockets;
+use crate::core::sockets::SocketDir;
 
 /// A longer first line is not `session.resume`.
 const MAX_FIRST_LINE: usize = 4 * 1024;
@@ -37,7 +37,7 @@ pub enum HandoverOutcome {
 
 /// Reads the first line. If it resumes a session of another daemon, copies bytes to and from that daemon.
 pub(super) async fn hand_over(
-    sockets: &ResumeSockets,
+    sockets: &SocketDir,
     mut streams: Streams,
     stop: &CancellationToken,
 ) -> HandoverOutcome {
@@ -94,7 +94,7 @@ impl ResumeRequest {
 }
 
 /// Sends the request to the older daemon. Returns the response with its line end, and possibly what follows it.
-async fn connect(sockets: &ResumeSockets, request: &ResumeRequest) -> io::Result<(UnixStream, BytesMut)> {
+async fn connect(sockets: &SocketDir, request: &ResumeRequest) -> io::Result<(UnixStream, BytesMut)> {
     let mut socket = open_socket(sockets, &request.session).await?;
     let exchange = async {
         socket.write_all(&request.line).await?;
@@ -111,7 +111,7 @@ async fn connect(sockets: &ResumeSockets, request: &ResumeRequest) -> io::Result
     Ok((socket, response))
 }
 
-async fn open_socket(sockets: &ResumeSockets, session: &str) -> io::Result<UnixStream> {
+async fn open_socket(sockets: &SocketDir, session: &str) -> io::Result<UnixStream> {
     let since = tokio::time::Instant::now();
     loop {
         match sockets.connect(session).await {

@@ -53,7 +53,7 @@ impl<F: Face> Approver for SessionApprover<F> {
     }
 
     fn is_connected(&self) -> bool {
-        self.handle.disconnected_since() == 0
+        self.handle.is_connected()
     }
 
     fn notify(&self, update: &ApprovalUpdate) {

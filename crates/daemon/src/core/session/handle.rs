@@ -76,6 +76,11 @@ impl<F: Face> SessionHandle<F> {
         self.inbox.closed().await;
     }
 
+    /// Whether a client receives the session's events now.
+    pub fn is_connected(&self) -> bool {
+        self.disconnected_since() == 0
+    }
+
     /// When the session lost its connection, in the order of sessions; 0 while it has one.
     pub(super) fn disconnected_since(&self) -> u64 {
         self.disconnected_since.load(Ordering::Relaxed)

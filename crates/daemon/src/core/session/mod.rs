@@ -33,8 +33,8 @@ use engine::approval::{ApprovalUpdate, ApproverRegistration};
 use engine::process::{Cursor, Process, ProcessId, ProcessSpec};
 use engine::{Limits, Roots};
 use futures_util::FutureExt as _;
-use link::Outgoing;
 use link::rpc::Params;
+use link::{Link, Outgoing};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio::sync::mpsc;
@@ -45,7 +45,7 @@ use wire::jsonrpc::RpcError;
 
 use super::Core;
 use super::events::{EncodeEvent, EventOptions, Follow, ProcessEvents, PublisherHandle, PublisherMessage};
-use super::request::{AuthorizedRequest, Requester};
+use super::request::{AuthorizedRequest, ConnectionContext, Requester};
 use super::responder::Responder;
 use super::sandbox::SessionSandbox;
 use super::table::Method;
@@ -112,6 +112,16 @@ pub trait Face: Sized + Send + Sync + 'static {
     fn close(session: &mut Session<Self>) {
         Self::disconnected(session);
     }
+}
+
+/// A face whose connections come from other daemons of this user too.
+pub trait ServeLink: Face {
+    /// Serves one connection until it ends.
+    fn serve_link(
+        self: Arc<Self>,
+        link: Link,
+        context: ConnectionContext,
+    ) -> impl Future<Output = ()> + Send + 'static;
 }
 
 /// How a process is started.

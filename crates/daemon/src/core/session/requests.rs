@@ -199,8 +199,8 @@ impl<F: Face> RequestCheck<F> {
         let authorization = request.prepared.as_ref().map(|(_, context)| context.authorization.clone());
         let cancel = request.responder.cancel.clone();
         let wait = ApprovalWait { cancel: &cancel, over: &self.over };
-        let (record, result) =
-            approval.wait(&self.core.approvals, &authorization.unwrap_or_default(), wait).await;
+        let approvers = (&self.core.approvals, self.core.peers.as_ref());
+        let (record, result) = approval.wait(approvers, &authorization.unwrap_or_default(), wait).await;
         record.into_iter().for_each(|record| request.responder.record_approval(record));
         match result {
             Ok(()) => {

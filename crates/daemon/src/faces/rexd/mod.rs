@@ -10,6 +10,7 @@ mod events;
 mod fingerprint;
 pub mod http;
 mod methods;
+mod peers;
 mod quirks;
 mod session;
 mod table;
@@ -29,11 +30,13 @@ use wire::rexd::v1::{self, codes, encode_event};
 
 use crate::core::Core;
 use crate::core::events::EncodeEvent;
+use crate::core::peers::ServePeers;
 use crate::core::request::ConnectionContext;
-use crate::core::resume::{ResumeWait, ServeResumed};
-use crate::core::session::{Face, Retention, SessionRegistry};
+use crate::core::resume::ResumeWait;
+use crate::core::session::{Face, Retention, ServeLink, SessionRegistry};
 use crate::core::table::Method;
 use connection::Connection;
+use peers::ApproverSessions;
 use session::{RexdState, Session};
 pub use table::TABLE;
 
@@ -46,13 +49,24 @@ pub struct Rexd {
     may_resume: bool,
     /// How a daemon without listeners is found by clients that resume.
     resume: Option<ResumeWait>,
+    /// Its sessions that answer approvals, also those of other daemons.
+    approvers: Arc<ApproverSessions>,
 }
 
 impl Rexd {
     /// The face for a daemon that keeps sessions as `retention` says, or ends with its only connection.
     pub fn new(core: Arc<Core>, retention: Option<Retention>, resume: Option<ResumeWait>) -> Rexd {
         let may_resume = retention.is_some();
-        Rexd { core, sessions: SessionRegistry::new(retention.unwrap_or_default()), may_resume, resume }
+        let sessions = SessionRegistry::new(retention.unwrap_or_default());
+        Rexd { core, sessions, may_resume, resume, approvers: Arc::default() }
+    }
+}
+
+impl Rexd {
+    /// The face that serves the other daemons of this user: a daemon that waits for its own sessions does not wait for
+    /// those.
+    pub fn for_peers(&self) -> Rexd {
+        Rexd { approvers: self.approvers.clone(), ..Rexd::new(self.core.clone(), None, None) }
     }
 }
 
@@ -134,6 +148,7 @@ impl Face for Rexd {
     }
 
     fn close(session: &mut Session) {
+        session.face.approvers.remove(&session.id);
         let error = errors::session_not_found(&session.id);
         for request in session.state.release() {
             session.reject(request.responder, error.clone());
@@ -146,9 +161,15 @@ pub async fn serve(face: Arc<Rexd>, link: Link, context: ConnectionContext, stop
     Connection::new(face, context, &link).run(link, stop).await;
 }
 
-impl ServeResumed for Rexd {
-    async fn serve_resumed(self: Arc<Rexd>, link: Link, context: ConnectionContext) {
+impl ServeLink for Rexd {
+    async fn serve_link(self: Arc<Rexd>, link: Link, context: ConnectionContext) {
         let stop = self.core.stop.clone();
         serve(self, link, context, stop).await;
+    }
+}
+
+impl ServePeers for Rexd {
+    async fn connect_approvers(self: Arc<Rexd>, daemon: String) {
+        peers::connect_approvers(self, daemon).await;
     }
 }

@@ -94,7 +94,7 @@ pub(super) struct ClientCapabilities {
     requested_encoding: Option<Encoding>,
     pub(super) frame_bytes: Option<usize>,
     wants_zstd: bool,
-    can_approve: bool,
+    pub(super) can_approve: bool,
 }
 
 /// What a request does with a process.
@@ -103,8 +103,9 @@ type ProcessAction = Box<dyn FnOnce(&mut Session, Process, AuthorizedRequest) + 
 /// A request for a process that is being looked up among the detached ones.
 pub(super) struct ProcessLookup {
     pub(super) request: AuthorizedRequest,
-    pub(super) not_found: RpcError,
     pub(super) then: ProcessAction,
+    /// For a process that does not exist.
+    pub(super) otherwise: Box<dyn FnOnce(&mut Session, AuthorizedRequest) + Send>,
 }
 
 /// What REXD keeps per session.
@@ -112,6 +113,8 @@ pub struct RexdState {
     pub(super) client: ClientCapabilities,
     reported_roots: Vec<String>,
     resume_token: Option<String>,
+    /// Whether another daemon of this user has opened it.
+    pub(super) is_of_peer: bool,
     pub(super) watches: HashMap<String, FileWatcher>,
     /// Processes of other sessions that this one has attached to.
     attached: HashMap<ProcessId, Process>,
@@ -195,6 +198,7 @@ pub(super) fn open(
             client,
             reported_roots,
             resume_token,
+            is_of_peer: context.is_of_peer,
             watches: HashMap::new(),
             attached: HashMap::new(),
             lookups: HashMap::new(),

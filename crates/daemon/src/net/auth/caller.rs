@@ -109,6 +109,16 @@ impl Caller {
         Caller::of_system("stdio".to_owned())
     }
 
+    /// A caller that another daemon of this user has authenticated.
+    pub(crate) fn forwarded(name: &str, scopes: Scopes, roots: Option<Vec<PathBuf>>) -> Caller {
+        Caller { scopes, roots, ..Caller::of_system(name.to_owned()) }
+    }
+
+    /// Whether it is the user of this daemon, or root: on standard streams or on a unix socket.
+    pub fn is_user(&self) -> bool {
+        &*self.name == "stdio" || self.name.starts_with("uid:")
+    }
+
     /// A client that the rendezvous authenticated.
     pub fn through_rendezvous() -> Caller {
         Caller::of_system("rendezvous".to_owned())

@@ -204,7 +204,7 @@ pub struct ApprovalRequested {
 }
 
 /// The params of `approval.decided`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct ApprovalDecided {
     /// The session.
     pub session_id: String,

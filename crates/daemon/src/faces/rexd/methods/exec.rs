@@ -5,11 +5,14 @@ use std::time::Duration;
 use engine::process::{Description, Process, ProcessId, ProcessState};
 use wire::rexd::v1::{self, RpcError};
 
-use super::processes::{StartRequest, StartResult, may_see, start as start_process, with_process};
+use super::processes::{
+    StartRequest, StartResult, may_see, start as start_process, with_process, with_process_or,
+};
 use super::{Context, Params, PrepareResult, RexdPrepared};
 use crate::core::request::AuthorizedRequest;
 use crate::faces::rexd::convert::{self, exit_code, exit_signal, pty_id, status, timestamp};
 use crate::faces::rexd::errors::{process_not_found, rpc_error};
+use crate::faces::rexd::peers::OtherDaemons;
 use crate::faces::rexd::session::Session;
 
 /// `exec.start`: answered when the program runs or could not be started.
@@ -77,10 +80,10 @@ fn wait_limit(session: &Session, requested: Option<i64>) -> Result<Option<Durati
 /// `exec.kill`: answered when the tree is empty, with the processes that were killed.
 pub(crate) fn kill(params: &Params<v1::ExecKill>, _: &Context<'_>) -> PrepareResult {
     let signal = convert::signal(params.signal.as_ref());
-    let id = ProcessId(params.process_id.clone());
+    let params = (**params).clone();
     Ok(RexdPrepared::new(move |session, request| {
-        let not_found = process_not_found(&id.0);
-        with_process(session, id, not_found, request, move |session, process, request| {
+        let id = ProcessId(params.process_id.clone());
+        let kill = move |session: &mut Session, process: Process, request: AuthorizedRequest| {
             session.spawn(async move {
                 let signal = match signal {
                     Ok(signal) => signal,
@@ -100,7 +103,20 @@ pub(crate) fn kill(params: &Params<v1::ExecKill>, _: &Context<'_>) -> PrepareRes
                 };
                 request.finish(result).await;
             });
-        });
+        };
+        // It may be attached to another daemon of this user.
+        let kill_elsewhere = move |session: &mut Session, request: AuthorizedRequest| {
+            let others = OtherDaemons::of(session);
+            session.spawn(async move {
+                let killed = match others {
+                    Some(others) => others.kill(&params).await,
+                    None => None,
+                };
+                let not_found = || Err(process_not_found(&params.process_id));
+                request.finish(killed.unwrap_or_else(not_found)).await;
+            });
+        };
+        with_process_or(session, id, request, kill, kill_elsewhere);
     }))
 }
 
@@ -138,10 +154,10 @@ pub(super) fn write_input(
     });
 }
 
-/// `exec.list`: every process of this daemon and of the user's keepers.
+/// `exec.list`: every process of the user's daemons and keepers.
 pub(crate) fn list(_: &Params<v1::ExecList>, _: &Context<'_>) -> PrepareResult {
     Ok(RexdPrepared::new(|session, request| {
-        let core = session.core.clone();
+        let (core, others) = (session.core.clone(), OtherDaemons::of(session));
         let (caller, roots) = (session.requester.caller.clone(), session.roots.clone());
         session.spawn(async move {
             let attached = core.engine.processes().await;
@@ -156,6 +172,9 @@ pub(crate) fn list(_: &Params<v1::ExecList>, _: &Context<'_>) -> PrepareResult {
                 attached.chain(detached).filter(|(_, process, _)| may_see(&caller, &roots, process));
             let mut processes: Vec<v1::ListedProcess> =
                 visible.map(|(id, process, facts)| listed(id, process, &facts)).collect();
+            if let Some(others) = others {
+                processes.extend(others.processes().await);
+            }
             processes.sort_by(|one, other| one.started_at.cmp(&other.started_at));
             request.finish(Ok(v1::ExecListResult { processes })).await;
         });

@@ -257,15 +257,28 @@ pub(super) fn with_process(
     request: AuthorizedRequest,
     then: impl FnOnce(&mut Session, Process, AuthorizedRequest) + Send + 'static,
 ) {
+    let reject =
+        move |session: &mut Session, request: AuthorizedRequest| session.spawn(request.reject(not_found));
+    with_process_or(session, id, request, then, reject);
+}
+
+/// As [`with_process`], and runs `otherwise` if there is no such process.
+pub(super) fn with_process_or(
+    session: &mut Session,
+    id: ProcessId,
+    request: AuthorizedRequest,
+    then: impl FnOnce(&mut Session, Process, AuthorizedRequest) + Send + 'static,
+    otherwise: impl FnOnce(&mut Session, AuthorizedRequest) + Send + 'static,
+) {
     let known = session.engine.process(&id).ok().or_else(|| session.state.attached(&id)).cloned();
     if let Some(process) = known {
         return then(session, process, request);
     }
     let Some(keepers) = session.core.keepers.clone() else {
-        return session.spawn(request.reject(not_found));
+        return otherwise(session, request);
     };
     let lookups = session.state.lookups.entry(id.clone()).or_default();
-    lookups.push(ProcessLookup { request, not_found, then: Box::new(then) });
+    lookups.push(ProcessLookup { request, then: Box::new(then), otherwise: Box::new(otherwise) });
     if lookups.len() > 1 {
         return;
     }
@@ -292,7 +305,7 @@ fn looked_up(session: &mut Session, id: &ProcessId, kept: Option<KeptProcess>) {
     for lookup in session.state.lookups.remove(id).unwrap_or_default() {
         match session.engine.process(id).cloned() {
             Ok(process) => (lookup.then)(session, process, lookup.request),
-            Err(_unknown) => session.spawn(lookup.request.reject(lookup.not_found)),
+            Err(_unknown) => (lookup.otherwise)(session, lookup.request),
         }
     }
 }

@@ -1,8 +1,8 @@
-//! The sockets on which disconnected sessions are resumed, and their directory.
+//! Private sockets below the state directory, through which the daemons of one user reach each other.
 
 use std::io;
 use std::os::fd::{AsRawFd as _, OwnedFd};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use rustix::fs::{AtFlags, Mode, OFlags};
@@ -12,8 +12,6 @@ use tokio::net::{UnixListener, UnixStream};
 
 use crate::core::state;
 
-/// The directory below the state directory.
-const DIRECTORY: &str = "sessions";
 /// The extension of a socket's name.
 const EXTENSION: &str = ".sock";
 /// Connections that wait to be accepted.
@@ -23,16 +21,17 @@ const MAX_CHECKED: usize = 64;
 /// A socket without a listener is removed after this time: its daemon may be about to listen.
 const STALE_AFTER: Duration = Duration::from_secs(60);
 
-/// The directory of a user's resume sockets.
+/// A directory of sockets that only this user can reach. Each is named by a prefix and twelve hexadecimal digits.
 #[derive(Debug, Clone)]
-pub struct ResumeSockets {
+pub(crate) struct SocketDir {
     directory: PathBuf,
+    prefix: &'static str,
 }
 
-impl ResumeSockets {
-    /// The sockets below a state directory.
-    pub fn new(state: &Path) -> ResumeSockets {
-        ResumeSockets { directory: state.join(DIRECTORY) }
+impl SocketDir {
+    /// The sockets in `directory` whose ids start with `prefix`.
+    pub(crate) fn new(directory: PathBuf, prefix: &'static str) -> SocketDir {
+        SocketDir { directory, prefix }
     }
 
     /// Creates the directory, accessible to this user only.
@@ -45,10 +44,10 @@ impl ResumeSockets {
         state::check_private_dir(&self.directory)
     }
 
-    /// Creates the socket of a session, and removes stale ones.
-    pub(super) fn bind(&self, session: &str) -> io::Result<BoundSocket> {
+    /// Creates the socket with this id, and removes stale ones.
+    pub(super) fn bind(&self, id: &str) -> io::Result<BoundSocket> {
         self.create()?;
-        let name = name_of(session).ok_or(io::ErrorKind::InvalidInput)?;
+        let name = self.name_of(id).ok_or(io::ErrorKind::InvalidInput)?;
         let directory = self.open()?;
         let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
         let socket = rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
@@ -61,9 +60,18 @@ impl ResumeSockets {
         Ok(bound)
     }
 
-    /// Connects to the socket of a session, if it has one; never to one of another user.
-    pub(super) async fn connect(&self, session: &str) -> io::Result<UnixStream> {
-        let name = name_of(session).ok_or(io::ErrorKind::NotFound)?;
+    /// The ids of all sockets, at most `limit` of them. Some may be stale.
+    pub(super) fn ids(&self, limit: usize) -> io::Result<Vec<String>> {
+        self.check()?;
+        let entries = std::fs::read_dir(&self.directory)?.flatten();
+        let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
+        let ids = names.filter_map(|name| self.id_of(&name).map(str::to_owned));
+        Ok(ids.take(limit).collect())
+    }
+
+    /// Connects to the socket with this id, if there is one; never to one of another user.
+    pub(super) async fn connect(&self, id: &str) -> io::Result<UnixStream> {
+        let name = self.name_of(id).ok_or(io::ErrorKind::NotFound)?;
         self.check()?;
         let directory = self.open()?;
         let stream = UnixStream::connect(named(&directory, &name)).await?;
@@ -73,6 +81,18 @@ impl ResumeSockets {
                 Err(io::Error::new(io::ErrorKind::PermissionDenied, "the socket belongs to another user"))
             }
         }
+    }
+
+    /// The file name of a socket; `None` for text that is not an id, which never becomes part of a path.
+    fn name_of(&self, id: &str) -> Option<String> {
+        let is_digit = |byte: u8| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte);
+        let is_ours =
+            id.strip_prefix(self.prefix).is_some_and(|rest| rest.len() == 12 && rest.bytes().all(is_digit));
+        is_ours.then(|| format!("{id}{EXTENSION}"))
+    }
+
+    fn id_of<'a>(&self, name: &'a str) -> Option<&'a str> {
+        name.strip_suffix(EXTENSION).filter(|id| self.name_of(id).is_some())
     }
 
     /// A descriptor of the directory, so that a socket in it has a short name.
@@ -86,7 +106,8 @@ impl ResumeSockets {
         let entries = std::fs::read_dir(&self.directory).into_iter().flatten().flatten();
         for entry in entries.take(MAX_CHECKED) {
             let name = entry.file_name();
-            let Some(name) = name.to_str().filter(|name| *name != own.name && is_name(name)) else {
+            let Some(name) = name.to_str().filter(|name| *name != own.name && self.id_of(name).is_some())
+            else {
                 continue;
             };
             let changed = entry.metadata().and_then(|found| found.modified());
@@ -116,40 +137,28 @@ struct SocketName {
 impl Drop for SocketName {
     fn drop(&mut self) {
         if let Err(error) = rustix::fs::unlinkat(&self.directory, self.name.as_str(), AtFlags::empty()) {
-            tracing::debug!(%error, name = self.name, "a resume socket could not be removed");
+            tracing::debug!(%error, name = self.name, "a socket could not be removed");
         }
     }
 }
 
-/// The listening socket of one session.
+/// A listening socket. Dropping it removes its name.
 #[derive(Debug)]
-pub(super) struct ResumeSocket {
+pub(super) struct ListeningSocket {
     listener: UnixListener,
     _file: SocketName,
 }
 
-impl ResumeSocket {
+impl ListeningSocket {
     /// Must be called within a tokio runtime.
-    pub(super) fn listen(bound: BoundSocket) -> io::Result<ResumeSocket> {
+    pub(super) fn listen(bound: BoundSocket) -> io::Result<ListeningSocket> {
         let BoundSocket { socket, file } = bound;
-        Ok(ResumeSocket { listener: UnixListener::from_std(socket.into())?, _file: file })
+        Ok(ListeningSocket { listener: UnixListener::from_std(socket.into())?, _file: file })
     }
 
     pub(super) async fn accept(&self) -> io::Result<(UnixStream, SocketAddr)> {
         self.listener.accept().await
     }
-}
-
-/// The name of a session's socket; `None` for text that is not a session id, which never becomes part of a path.
-fn name_of(session: &str) -> Option<String> {
-    let is_digit = |byte: u8| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte);
-    let is_ours =
-        session.strip_prefix("s_").is_some_and(|rest| rest.len() == 12 && rest.bytes().all(is_digit));
-    is_ours.then(|| format!("{session}{EXTENSION}"))
-}
-
-fn is_name(name: &str) -> bool {
-    name.strip_suffix(EXTENSION).is_some_and(|session| name_of(session).is_some())
 }
 
 /// A socket in the directory, named through a descriptor: the whole path may be too long for the kernel.
@@ -172,11 +181,18 @@ fn is_dead(directory: &OwnedFd, name: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
     use super::*;
 
+    fn sessions(state: &Path) -> SocketDir {
+        SocketDir::new(state.join("sessions"), "s_")
+    }
+
     #[test]
-    fn only_names_of_sessions_become_part_of_a_path() {
-        assert_eq!(name_of("s_0123456789ab").as_deref(), Some("s_0123456789ab.sock"));
+    fn only_ids_become_part_of_a_path() {
+        let dir = SocketDir::new(PathBuf::from("/nowhere"), "s_");
+        assert_eq!(dir.name_of("s_0123456789ab").as_deref(), Some("s_0123456789ab.sock"));
         let long = format!("s_{}", "a".repeat(200));
         for hostile in [
             "",
@@ -193,16 +209,16 @@ mod tests {
             "s_0123456789á",
             &long,
         ] {
-            assert_eq!(name_of(hostile), None, "{hostile:?}");
+            assert_eq!(dir.name_of(hostile), None, "{hostile:?}");
         }
     }
 
     #[test]
-    fn what_a_dead_daemon_left_is_swept_and_what_lives_or_is_young_or_foreign_stays() {
+    fn only_old_sockets_without_a_listener_are_removed() {
         let state = tempfile::tempdir().unwrap();
-        let landings = ResumeSockets::new(state.path());
-        let living = landings.bind("s_000000000001").unwrap();
-        let file = |name: &str| state.path().join(DIRECTORY).join(name);
+        let sockets = sessions(state.path());
+        let living = sockets.bind("s_000000000001").unwrap();
+        let file = |name: &str| state.path().join("sessions").join(name);
         let dead = |name: &str, age: Duration| {
             drop(std::os::unix::net::UnixListener::bind(file(name)).unwrap());
             let time = std::time::SystemTime::now() - age;
@@ -213,7 +229,7 @@ mod tests {
         dead("s_000000000002.sock", old);
         dead("s_000000000003.sock", Duration::ZERO);
         dead("other.sock", old);
-        let bound = landings.bind("s_000000000004").unwrap();
+        let bound = sockets.bind("s_000000000004").unwrap();
         let found = |name: &str| file(name).exists();
         assert!(!found("s_000000000002.sock"), "nobody listens there");
         assert!(found("s_000000000003.sock"), "somebody may be about to listen");
@@ -229,15 +245,15 @@ mod tests {
     }
 
     #[test]
-    fn a_landing_is_for_its_owner_only() {
+    fn a_socket_is_for_its_owner_only() {
         use std::os::unix::fs::PermissionsExt as _;
         let state = tempfile::tempdir().unwrap();
         // Longer than any address may be.
         let state = state.path().join("x".repeat(150));
-        let landings = ResumeSockets::new(&state);
-        let _bound = landings.bind("s_0123456789ab").unwrap();
+        let sockets = sessions(&state);
+        let _bound = sockets.bind("s_0123456789ab").unwrap();
         let mode = |path: &Path| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
-        assert_eq!(mode(&state.join(DIRECTORY)), 0o700);
-        assert_eq!(mode(&state.join(DIRECTORY).join("s_0123456789ab.sock")), 0o600);
+        assert_eq!(mode(&state.join("sessions")), 0o700);
+        assert_eq!(mode(&state.join("sessions").join("s_0123456789ab.sock")), 0o600);
     }
 }
