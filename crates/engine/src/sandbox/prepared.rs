@@ -15,11 +15,13 @@ use super::profile::{Network, Profile, ReadAccess};
 use super::seccomp::{self, Instruction, InternetAccess, SocketRules};
 use super::standin::StandIns;
 
-/// Capabilities that root keeps: those on files and users, none on the whole system.
+/// The set-user-ID and set-group-ID bits.
+const SET_IDS: u32 = libc::S_ISUID | libc::S_ISGID;
+/// Capabilities that root keeps: those on files and users, none on the whole system. Without `FSETID` a write to a file
+/// clears its set-ID bits.
 const ROOT_CAPABILITIES: CapabilitySet = CapabilitySet::CHOWN
     .union(CapabilitySet::DAC_OVERRIDE)
     .union(CapabilitySet::FOWNER)
-    .union(CapabilitySet::FSETID)
     .union(CapabilitySet::SETUID)
     .union(CapabilitySet::SETGID)
     .union(CapabilitySet::KILL)
@@ -50,7 +52,7 @@ impl PreparedSandbox {
             }
         }
         let filter = match features.seccomp {
-            true => seccomp::filter(sockets(confinement))
+            true => seccomp::filter(sockets(confinement), refused_mode())
                 .ok_or_else(|| "the seccomp filter is too long".to_owned())?,
             false => Vec::new(),
         };
@@ -78,16 +80,23 @@ fn capabilities(is_in_user_namespace: bool) -> u64 {
     (has & ROOT_CAPABILITIES).bits()
 }
 
+/// Bits of the mode that no file can get: with them, other users could run a file that the command has left. Ordinary
+/// users may set the group bit, which directories of shared workspaces need.
+fn refused_mode() -> u32 {
+    if rustix::process::geteuid().is_root() { SET_IDS } else { libc::S_ISUID }
+}
+
 fn sockets(confinement: &Confinement) -> SocketRules {
-    let every = SocketRules { all: true, internet: InternetAccess::Yes, routes: true, unix: true };
+    let every =
+        SocketRules { all: true, internet: InternetAccess::Yes, routes: true, unix: true, listens: true };
     confinement.layers().iter().fold(every, |allowed, layer| {
-        let (internet, routes) = match layer.network {
+        let (internet, routes, listens) = match &layer.network {
             Network::On => return allowed,
-            Network::Off => (InternetAccess::No, false),
-            Network::Loopback => (InternetAccess::Yes, true),
-            Network::Ports { .. } => (InternetAccess::Tcp, false),
+            Network::Off => (InternetAccess::No, false, false),
+            Network::Loopback => (InternetAccess::Yes, true, true),
+            Network::Ports { bind, .. } => (InternetAccess::Tcp, false, !bind.is_empty()),
         };
-        allowed.both(SocketRules { all: false, internet, routes, unix: layer.unix_sockets })
+        allowed.both(SocketRules { all: false, internet, routes, unix: layer.unix_sockets, listens })
     })
 }
 

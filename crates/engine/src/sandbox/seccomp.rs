@@ -3,6 +3,10 @@
 //! It finds the call number by bisection: when a child installs the filter, the kernel runs it once for every number, so a
 //! linear list of comparisons would dominate the cost of a start.
 
+mod refused;
+
+use refused::refused;
+
 /// One BPF instruction in the layout of the kernel.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -42,7 +46,8 @@ const NEW_NAMESPACES: u32 = (libc::CLONE_NEWNS
 /// `CLONE_NEWTIME` of `unshare`; to `clone` these bits are the exit signal.
 const NEW_TIME: u32 = 0x80;
 const TYPE_OF_SOCKET: u32 = 0xf;
-const OPEN_TREE_ATTR: i64 = 467;
+/// Not defined by libc on every architecture.
+const FCHMODAT2: i64 = 452;
 
 /// Sockets that may be created.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -55,6 +60,8 @@ pub(super) struct SocketRules {
     pub(super) routes: bool,
     /// Unix sockets.
     pub(super) unix: bool,
+    /// Whether TCP sockets may listen on some port.
+    pub(super) listens: bool,
 }
 
 /// IPv4 and IPv6 sockets that may be created.
@@ -77,13 +84,14 @@ impl SocketRules {
                 internet: self.internet.min(other.internet),
                 routes: self.routes && other.routes,
                 unix: self.unix && other.unix,
+                listens: self.listens && other.listens,
             },
         }
     }
 }
 
-/// The filter; `None` if a jump would be too long.
-pub(super) fn filter(sockets: SocketRules) -> Option<Vec<Instruction>> {
+/// The filter; `None` if a jump would be too long. No file can be given a bit of `refused_mode`.
+pub(super) fn filter(sockets: SocketRules, refused_mode: u32) -> Option<Vec<Instruction>> {
     let mut program = vec![
         plain(LOAD, ARCHITECTURE_AT),
         Instruction { code: IF_EQUAL, jt: 1, jf: 0, k: ARCHITECTURE },
@@ -91,7 +99,7 @@ pub(super) fn filter(sockets: SocketRules) -> Option<Vec<Instruction>> {
         plain(LOAD, NUMBER),
     ];
     let mut results = Vec::new();
-    bisect(&ranges(calls(sockets)), &mut program, &mut results)?;
+    bisect(&ranges(calls(sockets, refused_mode)), &mut program, &mut results)?;
     // Each result is stored once, at the end.
     for result in [allow(), refuse(libc::EPERM)] {
         for (at, is_high, _) in results.iter().filter(|(_, _, wanted)| *wanted == result) {
@@ -157,7 +165,7 @@ fn distance(from: usize, to: usize) -> Option<u8> {
 }
 
 /// Instructions for all calls that are not always allowed.
-fn calls(sockets: SocketRules) -> Vec<(u32, Vec<Instruction>)> {
+fn calls(sockets: SocketRules, refused_mode: u32) -> Vec<(u32, Vec<Instruction>)> {
     let mut calls: Vec<(u32, Vec<Instruction>)> =
         refused().into_iter().map(|number| (number as u32, vec![refuse(libc::EPERM)])).collect();
     // Its flags are in memory, which a filter cannot read; libraries fall back to `clone`.
@@ -167,6 +175,7 @@ fn calls(sockets: SocketRules) -> Vec<(u32, Vec<Instruction>)> {
     let typing = [libc::TIOCSTI as u32, libc::TIOCLINUX as u32];
     calls.push((libc::SYS_ioctl as u32, none_of(1, &typing)));
     calls.push((libc::SYS_prlimit64 as u32, own_limits()));
+    calls.extend(modes(refused_mode));
     if !sockets.all {
         calls.push((libc::SYS_socket as u32, socket(sockets)));
         if !sockets.unix {
@@ -185,8 +194,36 @@ fn calls(sockets: SocketRules) -> Vec<(u32, Vec<Instruction>)> {
         calls.push((libc::SYS_sendto as u32, without_bits(3, fast_open)));
         calls.push((libc::SYS_sendmsg as u32, without_bits(2, fast_open)));
         calls.push((libc::SYS_sendmmsg as u32, without_bits(3, fast_open)));
+        // Without `bind`, it chooses a port that Landlock does not check. A filter cannot see the kind of a socket.
+        if !sockets.listens && !sockets.unix {
+            calls.push((libc::SYS_listen as u32, vec![refuse(libc::EPERM)]));
+        }
     }
     calls
+}
+
+/// Calls that set the mode of a file. The mode of `openat2` is in memory, which a filter cannot read; libraries fall back
+/// to `openat`.
+fn modes(refused: u32) -> Vec<(u32, Vec<Instruction>)> {
+    let mut calls = vec![(libc::SYS_openat2 as u32, vec![refuse(libc::ENOSYS)])];
+    let at = |number: i64, index: u32| (number as u32, without_bits(index, refused));
+    calls.extend([at(libc::SYS_fchmod, 1), at(libc::SYS_fchmodat, 2), at(FCHMODAT2, 2)]);
+    calls.extend([at(libc::SYS_mknodat, 2), (libc::SYS_openat as u32, creation(2, refused))]);
+    #[cfg(target_arch = "x86_64")]
+    {
+        calls.extend([at(libc::SYS_chmod, 1), at(libc::SYS_creat, 1), at(libc::SYS_mknod, 1)]);
+        calls.push((libc::SYS_open as u32, creation(1, refused)));
+    }
+    calls
+}
+
+/// An `open` with the flags at `index`. The mode, which follows them, has a meaning only if a file is created.
+fn creation(index: u32, refused: u32) -> Vec<Instruction> {
+    let creates = (libc::O_CREAT | (libc::O_TMPFILE & !libc::O_DIRECTORY)) as u32;
+    let mut program =
+        vec![argument(index), Instruction { code: IF_ANY_BIT, jt: 1, jf: 0, k: creates }, allow()];
+    program.extend(without_bits(index + 1, refused));
+    program
 }
 
 fn socket(sockets: SocketRules) -> Vec<Instruction> {
@@ -276,166 +313,5 @@ fn refuse(errno: i32) -> Instruction {
     plain(RETURN, libc::SECCOMP_RET_ERRNO | errno as u32)
 }
 
-/// Calls that affect other processes or the whole system, or that bypass the filter.
-fn refused() -> Vec<i64> {
-    let mut numbers = vec![
-        libc::SYS_ptrace,
-        libc::SYS_process_vm_readv,
-        libc::SYS_process_vm_writev,
-        libc::SYS_pidfd_getfd,
-        libc::SYS_kcmp,
-        libc::SYS_mount,
-        libc::SYS_umount2,
-        libc::SYS_pivot_root,
-        libc::SYS_chroot,
-        libc::SYS_setns,
-        libc::SYS_open_tree,
-        libc::SYS_move_mount,
-        libc::SYS_fsopen,
-        libc::SYS_fsconfig,
-        libc::SYS_fsmount,
-        libc::SYS_fspick,
-        libc::SYS_mount_setattr,
-        OPEN_TREE_ATTR,
-        libc::SYS_init_module,
-        libc::SYS_finit_module,
-        libc::SYS_delete_module,
-        libc::SYS_kexec_load,
-        libc::SYS_bpf,
-        libc::SYS_perf_event_open,
-        libc::SYS_userfaultfd,
-        libc::SYS_add_key,
-        libc::SYS_request_key,
-        libc::SYS_keyctl,
-        libc::SYS_open_by_handle_at,
-        libc::SYS_io_uring_setup,
-        libc::SYS_io_uring_enter,
-        libc::SYS_io_uring_register,
-        libc::SYS_reboot,
-        libc::SYS_swapon,
-        libc::SYS_swapoff,
-        libc::SYS_acct,
-        libc::SYS_quotactl,
-        libc::SYS_quotactl_fd,
-        libc::SYS_settimeofday,
-        libc::SYS_clock_settime,
-        libc::SYS_adjtimex,
-        libc::SYS_clock_adjtime,
-        libc::SYS_sethostname,
-        libc::SYS_setdomainname,
-        libc::SYS_vhangup,
-        libc::SYS_syslog,
-        libc::SYS_fanotify_init,
-        libc::SYS_lookup_dcookie,
-        libc::SYS_nfsservctl,
-    ];
-    numbers.extend(refused_here());
-    numbers
-}
-
-#[cfg(target_arch = "x86_64")]
-fn refused_here() -> Vec<i64> {
-    // Obsolete calls on modules: including them merges ranges of numbers.
-    const GONE: [i64; 3] = [174, 177, 178];
-    let here = [
-        libc::SYS_iopl,
-        libc::SYS_ioperm,
-        libc::SYS_kexec_file_load,
-        libc::SYS_uselib,
-        libc::SYS__sysctl,
-        libc::SYS_modify_ldt,
-    ];
-    here.into_iter().chain(GONE).collect()
-}
-
-#[cfg(target_arch = "aarch64")]
-fn refused_here() -> Vec<i64> {
-    // Not defined by libc on every architecture.
-    const KEXEC_FILE_LOAD: i64 = 294;
-    vec![KEXEC_FILE_LOAD]
-}
-
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    const NO_SOCKETS: SocketRules =
-        SocketRules { all: false, internet: InternetAccess::No, routes: false, unix: false };
-
-    /// The result that the kernel would return.
-    fn run(program: &[Instruction], number: u32, arguments: [u32; 6]) -> u32 {
-        let (mut at, mut value) = (0, 0);
-        loop {
-            let Instruction { code, jt, jf, k } = program[at];
-            let branch = |is_so: bool| usize::from(if is_so { jt } else { jf });
-            at += 1;
-            match code {
-                LOAD if k == NUMBER => value = number,
-                LOAD if k == ARCHITECTURE_AT => value = ARCHITECTURE,
-                LOAD => value = arguments[((k - ARGUMENTS) / 8) as usize],
-                AND => value &= k,
-                IF_EQUAL => at += branch(value == k),
-                IF_NOT_BELOW => at += branch(value >= k),
-                IF_ANY_BIT => at += branch(value & k != 0),
-                RETURN => return k,
-                other => panic!("{other:x}"),
-            }
-        }
-    }
-
-    fn errno(number: i32) -> u32 {
-        libc::SECCOMP_RET_ERRNO | number as u32
-    }
-
-    #[test]
-    fn exactly_the_listed_calls_are_refused() {
-        let program = filter(NO_SOCKETS).unwrap();
-        let refused = refused();
-        for number in 0..1024 {
-            let expected = match i64::from(number) {
-                libc::SYS_clone3 => errno(libc::ENOSYS),
-                libc::SYS_socket | libc::SYS_socketpair => errno(libc::EPERM),
-                listed if refused.contains(&listed) => errno(libc::EPERM),
-                _ => libc::SECCOMP_RET_ALLOW,
-            };
-            assert_eq!(run(&program, number, [0; 6]), expected, "call {number}");
-            assert_eq!(run(&program, number | FOREIGN_NUMBERS, [0; 6]), errno(libc::ENOSYS));
-        }
-        assert!(program.len() < 120, "{} instructions cost every start", program.len());
-    }
-
-    #[test]
-    fn arguments_decide_where_they_have_to() {
-        let ask = |sockets: SocketRules, number: i64, arguments: &[i32]| {
-            let mut all = [0; 6];
-            all.iter_mut().zip(arguments).for_each(|(to, from)| *to = *from as u32);
-            run(&filter(sockets).unwrap(), number as u32, all) == libc::SECCOMP_RET_ALLOW
-        };
-        assert!(ask(NO_SOCKETS, libc::SYS_clone, &[libc::CLONE_VM | libc::SIGCHLD]));
-        assert!(!ask(NO_SOCKETS, libc::SYS_clone, &[libc::CLONE_NEWUSER | libc::SIGCHLD]));
-        assert!(ask(NO_SOCKETS, libc::SYS_unshare, &[libc::CLONE_FILES]));
-        assert!(!ask(NO_SOCKETS, libc::SYS_unshare, &[libc::CLONE_NEWNS]));
-        assert!(ask(NO_SOCKETS, libc::SYS_ioctl, &[0, libc::TCGETS as i32]));
-        assert!(!ask(NO_SOCKETS, libc::SYS_ioctl, &[0, libc::TIOCSTI as i32]));
-        assert!(ask(
-            NO_SOCKETS,
-            libc::SYS_socketpair,
-            &[libc::AF_UNIX, libc::SOCK_STREAM | libc::SOCK_CLOEXEC]
-        ));
-        assert!(!ask(NO_SOCKETS, libc::SYS_socketpair, &[libc::AF_UNIX, libc::SOCK_DGRAM]));
-        let tcp = SocketRules { internet: InternetAccess::Tcp, ..NO_SOCKETS };
-        assert!(ask(tcp, libc::SYS_socket, &[libc::AF_INET6, libc::SOCK_STREAM | libc::SOCK_CLOEXEC, 6]));
-        assert!(!ask(tcp, libc::SYS_socket, &[libc::AF_INET, libc::SOCK_STREAM, libc::IPPROTO_MPTCP]));
-        assert!(!ask(tcp, libc::SYS_socket, &[libc::AF_INET, libc::SOCK_DGRAM]));
-        assert!(!ask(tcp, libc::SYS_socket, &[libc::AF_UNIX, libc::SOCK_STREAM]));
-        assert!(!ask(tcp, libc::SYS_sendto, &[0, 0, 0, libc::MSG_FASTOPEN]));
-        let own = SocketRules { internet: InternetAccess::Yes, routes: true, ..NO_SOCKETS };
-        assert!(ask(own, libc::SYS_socket, &[libc::AF_INET, libc::SOCK_DGRAM]));
-        assert!(ask(own, libc::SYS_socket, &[libc::AF_NETLINK, libc::SOCK_RAW, libc::NETLINK_ROUTE]));
-        assert!(!ask(own, libc::SYS_socket, &[libc::AF_NETLINK, libc::SOCK_RAW, libc::NETLINK_AUDIT]));
-        let every = SocketRules { all: true, ..NO_SOCKETS };
-        assert!(ask(every, libc::SYS_socket, &[libc::AF_UNIX, libc::SOCK_DGRAM]));
-        assert_eq!(every.both(tcp), tcp);
-        assert_eq!(own.both(tcp), tcp);
-    }
-}
+mod tests;
