@@ -83,6 +83,7 @@ fn serve_faces(faces: &ServeArgs, paths: &Paths) -> anyhow::Result<u8> {
     };
     // A service manager that passes sockets wants those served, not stdin and stdout.
     listeners.stdio = stdio_flag || (listeners.stdio && passed.is_empty());
+    let paths = &serve::with_listener_files(paths, &listeners, &faces.ws_auth, &passed);
     if listeners.is_empty() && passed.is_empty() {
         anyhow::bail!("no listener is configured; pass --http ADDR, --unix PATH or --stdio");
     }
@@ -113,6 +114,7 @@ fn serve_exec_server(face: &ExecServerArgs, paths: &Paths) -> anyhow::Result<u8>
     if no_roots.is_some() {
         tracing::warn!("no roots are configured: exec-server serves / with the rights of this user");
     }
+    let paths = &serve::with_listener_files(paths, &Listeners::default(), &face.ws_auth, &[]);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(serve::exec_server(&config, paths, face))?;
     // Do not wait for a thread that still reads stdin.

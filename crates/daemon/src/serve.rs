@@ -7,7 +7,7 @@ mod signals;
 mod sockets;
 
 pub use exec_server_face::{ExecServerFace, exec_server, remote_executor};
-pub use listeners::{Plan, serve};
+pub use listeners::{Plan, serve, with_listener_files};
 pub use sockets::Sockets;
 
 use std::path::PathBuf;

@@ -27,7 +27,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let (root, state) = (directory.path().join("root"), directory.path().join("state"));
     std::fs::create_dir_all(root.join(".git/hooks"))?;
     std::fs::create_dir_all(&state)?;
-    let own = ProtectedPaths { protect: Vec::new(), hide: vec![state] };
+    let own = ProtectedPaths { protect: Vec::new(), hide: vec![state], ..ProtectedPaths::default() };
     let write = Profile::workspace_write(&[root], None, &own);
     let kinds = [None, Some(Profile::read_only(&own)), Some(write)];
     let kinds = kinds.map(|profile| profile.map(|profile| Arc::new(Confinement::new([Arc::new(profile)]))));

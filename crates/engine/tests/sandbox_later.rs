@@ -9,8 +9,9 @@ use std::process::Command;
 use std::sync::Arc;
 
 use engine::Session;
+use engine::files::Access;
 use engine::process::{Containment, ExitStatus, ProcessSpec};
-use engine::sandbox::{Confinement, Network, Profile};
+use engine::sandbox::{Confinement, Network, Profile, is_confined};
 use sandbox_support::Place;
 
 fn confined(mut spec: ProcessSpec, profile: Profile) -> ProcessSpec {
@@ -119,4 +120,73 @@ async fn a_profile_without_ports_to_bind_cannot_listen() {
         }
     }
     panic!("no listed port can be bound");
+}
+
+#[tokio::test]
+async fn a_root_in_a_hidden_directory_stays_visible_and_nothing_beside_it() {
+    let place = Place::new();
+    let engine = support::engine(Containment::Best);
+    let mut session = engine.open_session().unwrap();
+    for name in ["state/home/.git/hooks", "state/home/src", "state/keepers"] {
+        std::fs::create_dir_all(place.path(name)).unwrap();
+    }
+    std::fs::write(place.path("state/home/token"), "x").unwrap();
+    let root = place.path("state/home");
+    let mut own = place.own();
+    own.hide.push(root.join("token"));
+    own.expose.push(root.clone());
+    let profile = Profile::workspace_write(std::slice::from_ref(&root), Some(&place.path("temp")), &own);
+    let spec = |script: &str| {
+        let mut spec = confined(place.spec(script, ""), profile.clone());
+        spec.cwd = support::directory(&root);
+        spec
+    };
+    for script in ["echo x > src/new && cat src/new", "test $(ls -A $STATE) = home && cd .. && cd home/src"] {
+        assert!(succeeds(&mut session, spec(script)).await, "{script}");
+    }
+    for script in [
+        "cat $STATE/token",
+        "cat ../token",
+        "ls $STATE/keepers",
+        "echo x > $STATE/new",
+        "cat token",
+        "mv $STATE/home $STATE/moved",
+        "echo x > .git/hooks/new",
+        "chmod 700 $STATE",
+    ] {
+        assert!(!succeeds(&mut session, spec(script)).await, "{script}");
+    }
+    // What is created later in the hidden directory is hidden too.
+    std::fs::write(place.path("state/later"), "x").unwrap();
+    assert!(!succeeds(&mut session, spec("cat $STATE/later")).await);
+    let permits = |name: &str, access| {
+        Confinement::new([Arc::new(profile.clone())]).permits_file_method(&place.path(name), access)
+    };
+    assert!(permits("state/home/src/new", Access::Write));
+    assert!(!permits("state/token", Access::Read) && !permits("state/home/token", Access::Read));
+    // A path that another layer hides stays hidden.
+    let both = [profile.clone(), place.profile("workspace-write")].map(Arc::new);
+    let mut strict = spec("true");
+    strict.confinement = Some(Arc::new(Confinement::new(both)));
+    assert!(session.start(strict).unwrap().running().await.is_err());
+}
+
+#[test]
+fn a_root_in_a_hidden_directory_of_an_ordinary_user() {
+    again_as_an_ordinary_user("a_root_in_a_hidden_directory_stays_visible_and_nothing_beside_it");
+}
+
+#[tokio::test]
+async fn a_confined_process_is_recognised_from_outside() {
+    let place = Place::new();
+    let engine = support::engine(Containment::Best);
+    let mut session = engine.open_session().unwrap();
+    for profile in ["read-only", "workspace-write"] {
+        let mut spec = place.spec("setsid sh -c 'read x; exit 0'", profile);
+        spec.stdin = engine::process::Stdin::Open;
+        let process = session.start(spec).unwrap().running().await.unwrap();
+        assert!(is_confined(process.pid().unwrap()).unwrap(), "{profile}");
+    }
+    assert!(!is_confined(std::process::id() as i32).unwrap());
+    assert!(is_confined(i32::MAX).is_err());
 }

@@ -19,6 +19,10 @@ pub struct Paths {
     pub user: Option<PathBuf>,
     /// The state directory: logs, keepers, audit and tokens.
     pub state: Option<PathBuf>,
+    /// The directory for sockets of this user.
+    pub runtime: Option<PathBuf>,
+    /// Sockets and secrets that the flags or the service manager name.
+    pub listener_files: Vec<PathBuf>,
     /// The value of `$REXD_TOKEN`.
     pub token: Option<Secret>,
     /// The value of `$REXD_TOKEN_FILE`.
@@ -49,6 +53,8 @@ impl Paths {
             system: Some(PathBuf::from(SYSTEM_FILE)),
             user: config.map(|directory| directory.join("rexd/config.toml")),
             state: state.map(|directory| directory.join("rexd")),
+            runtime: absolute("XDG_RUNTIME_DIR").map(|directory| directory.join("rexd")),
+            listener_files: Vec::new(),
             token: token(variable("REXD_TOKEN")),
             token_file: path("REXD_TOKEN_FILE").map(|file| current.join(file)),
             home,

@@ -23,6 +23,8 @@ struct ProfileDef {
     #[serde(with = "raw_paths")]
     hide: Vec<PathBuf>,
     #[serde(with = "raw_paths")]
+    expose: Vec<PathBuf>,
+    #[serde(with = "raw_paths")]
     protect: Vec<PathBuf>,
     #[serde(with = "NetworkDef")]
     network: Network,

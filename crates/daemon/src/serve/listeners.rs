@@ -15,6 +15,7 @@ use super::exec_server_face::ExecServerFace;
 use super::signals::{self, ShutdownSignals};
 use super::sockets::Sockets;
 use super::{core, link_limits, open_audit, retention, sink};
+use crate::cli::args::WsAuthFlags;
 use crate::config::{Config, ConfigArgs, Listeners, Paths};
 use crate::core::request::ConnectionContext;
 use crate::core::runtime_policy::RuntimePolicy;
@@ -46,6 +47,19 @@ pub struct Plan<'a> {
     pub exec_server: ExecServerFace,
     /// Sockets that the service manager passed.
     pub passed: Vec<OwnedFd>,
+}
+
+/// The paths, with the sockets and secrets of listeners that flags or the service manager name.
+pub fn with_listener_files(
+    paths: &Paths,
+    listeners: &Listeners,
+    ws_auth: &WsAuthFlags,
+    passed: &[OwnedFd],
+) -> Paths {
+    let key = listeners.tls.as_ref().map(|tls| tls.key.clone());
+    let named = [listeners.unix.clone(), key, ws_auth.file.clone()].into_iter().flatten();
+    let files = named.chain(listen::passed_paths(passed)).map(|file| paths.current.join(file));
+    Paths { listener_files: files.collect(), ..paths.clone() }
 }
 
 /// Serves all listeners until a signal ends the daemon.

@@ -32,7 +32,7 @@ pub(super) fn send_to_group(leader: i32, signal: Signal) -> bool {
 }
 
 /// Registers a descriptor with the runtime.
-pub(super) fn watch<T: AsRawFd>(owner: T, interest: Interest) -> io::Result<AsyncFd<T>> {
+pub(crate) fn watch<T: AsRawFd>(owner: T, interest: Interest) -> io::Result<AsyncFd<T>> {
     // SAFETY: the registered values own their descriptors and keep them open and unchanged until they are dropped.
     unsafe { AsyncFd::register_with_interest(owner, interest) }.map_err(|error| error.into_parts().1)
 }

@@ -7,6 +7,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::fs::{Mode, OFlags};
+use tokio::io::Interest;
+use tokio::task::JoinSet;
 
 use super::confinement::Confinement;
 use super::features::Features;
@@ -24,6 +26,8 @@ const MAX_CACHED: usize = 32;
 pub(crate) struct SandboxCache {
     settings: SandboxSettings,
     state: Mutex<CacheState>,
+    /// Drops entries when the mounts of the machine change, from the first entry on.
+    watcher: Mutex<JoinSet<()>>,
 }
 
 #[derive(Debug, Default)]
@@ -46,7 +50,7 @@ type PathIdentity = Option<[i64; 4]>;
 
 impl SandboxCache {
     pub(crate) fn new(settings: SandboxSettings) -> SandboxCache {
-        SandboxCache { settings, state: Mutex::default() }
+        SandboxCache { settings, state: Mutex::default(), watcher: Mutex::default() }
     }
 
     /// The sandbox of a child with this confinement, and stand-ins for protected paths that do not exist. Keep both until all
@@ -85,9 +89,26 @@ impl SandboxCache {
         if let Some(prepared) = self.state().find(confinement, &identities) {
             return Ok(prepared);
         }
+        self.watch();
         let (cache, confinement) = (self.clone(), confinement.clone());
         let made = tokio::task::spawn_blocking(move || cache.create(confinement)).await;
         made.unwrap_or(Err(Error::Gone))
+    }
+
+    /// Drops entries as soon as the mount table changes: each keeps every file system in use that was mounted when it was
+    /// prepared, and an unmounted disk could not be removed until the next confined command starts.
+    fn watch(self: &Arc<Self>) {
+        let mut watcher = self.watcher.lock().unwrap_or_else(PoisonError::into_inner);
+        let watched = || crate::process::sys::watch(mount_table().ok()?, Interest::PRIORITY).ok();
+        let Some(mounts) = watcher.is_empty().then(watched).flatten() else { return };
+        let cache = Arc::downgrade(self);
+        watcher.spawn(async move {
+            while let Ok(mut changed) = mounts.ready(Interest::PRIORITY).await {
+                changed.clear_ready();
+                let Some(cache) = cache.upgrade() else { return };
+                cache.state().watch_mounts();
+            }
+        });
     }
 
     fn create(&self, confinement: Arc<Confinement>) -> Result<Arc<PreparedSandbox>, Error> {
@@ -152,8 +173,7 @@ impl CacheState {
     /// Drops all entries if the mount table has changed since the last call: a new mount would be writable.
     fn watch_mounts(&mut self) {
         if self.mounts.is_none() {
-            let flags = OFlags::RDONLY | OFlags::CLOEXEC;
-            self.mounts = rustix::fs::open("/proc/self/mountinfo", flags, Mode::empty()).ok();
+            self.mounts = mount_table().ok();
         }
         let has_changed = self.mounts.as_ref().is_none_or(|mounts| {
             let mut polled = [PollFd::new(mounts, PollFlags::PRI)];
@@ -167,6 +187,11 @@ impl CacheState {
     }
 }
 
+/// Opens the mount table of the machine, which is ready with priority after a change.
+fn mount_table() -> rustix::io::Result<OwnedFd> {
+    rustix::fs::open("/proc/self/mountinfo", OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())
+}
+
 /// Current identities of all paths of a confinement.
 fn identify_paths(confinement: &Confinement) -> Vec<PathIdentity> {
     let mut identities = Vec::new();
@@ -177,7 +202,7 @@ fn identify_paths(confinement: &Confinement) -> Vec<PathIdentity> {
             ReadAccess::Everything => (&[], Some(Path::new("/"))),
         };
         let identity = |path: &Path| stat(path).map(|stat| [stat.0, stat.1, 0, 0]);
-        let named = [&layer.write[..], &layer.hide, only];
+        let named = [&layer.write[..], &layer.hide, &layer.expose, only];
         identities.extend(named.into_iter().flatten().map(|path| identity(path)));
         // For a missing path its nearest existing parent counts.
         identities.extend(layer.protect.iter().map(|path| path.ancestors().find_map(identity)));

@@ -89,7 +89,7 @@ impl Confinement {
 
 fn layer_permits(layer: &Profile, path: &Path, access: Access, is_own_memory: bool) -> bool {
     let is_in = |paths: &[PathBuf]| paths.iter().any(|allowed| path.starts_with(clean(allowed)));
-    if is_in(&layer.hide) {
+    if layer.hides(path) {
         return false;
     }
     let is_kernel_path = KERNEL_DIRS.iter().any(|directory| path.starts_with(directory));

@@ -154,7 +154,7 @@ mod tests {
     use crate::sandbox::{Network, Profile, ProtectedPaths};
 
     fn confinement(network: Network) -> Confinement {
-        let own = ProtectedPaths { protect: Vec::new(), hide: vec!["/state".into()] };
+        let own = ProtectedPaths { protect: Vec::new(), hide: vec!["/state".into()], expose: Vec::new() };
         let mut profile = Profile::workspace_write(&["/work".into()], None, &own);
         profile.network = network;
         Confinement::new([Arc::new(profile)])

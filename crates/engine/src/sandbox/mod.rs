@@ -30,6 +30,7 @@ pub(crate) use standin::StandIns;
 pub use confinement::Confinement;
 pub use features::{FeatureMask, Features, UnknownFeature};
 pub use gap::Gap;
+pub use namespace::is_confined;
 pub use profile::{Network, Profile, ProtectedPaths, ReadAccess, ResourceLimits};
 
 /// Behaviour if the kernel cannot enforce a part of a confinement.

@@ -3,7 +3,7 @@
 //! Landlock cannot exclude a path below an allowed one and does not restrict changes of modes, owners and times. Mounts do
 //! both. Namespaces are created once and entered by every child, since creating them costs more than a short command.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
@@ -19,6 +19,9 @@ use crate::files::clean;
 /// Limit on the private shared memory of a confinement in bytes (256 MiB); beyond it writes fail with ENOSPC.
 const SHARED_MEMORY_BYTES: &str = "268435456";
 
+/// Source of the mount that marks a namespace as one of a confinement.
+const MARK: &str = "rexd-sandbox";
+
 /// Mounts of a confinement, as real paths that exist.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct MountPlan {
@@ -26,7 +29,8 @@ pub(super) struct MountPlan {
     pub(super) writable: Vec<PathBuf>,
     /// Paths inside writable ones that are mounted over themselves, and whether read-only; parents first.
     pinned: BTreeMap<PathBuf, bool>,
-    hidden: Vec<PathBuf>,
+    /// Hidden paths, parents first, and the paths inside each that stay visible.
+    hidden: BTreeMap<PathBuf, Vec<PathBuf>>,
     has_private_network: bool,
 }
 
@@ -52,8 +56,8 @@ impl MountPlan {
         for path in layers.iter().flat_map(|layer| &layer.protect) {
             pin(&mut pinned, &writable, path);
         }
-        let hidden = outermost(layers.iter().flat_map(|layer| real(&layer.hide)).collect());
-        for path in &hidden {
+        let hidden = hidden(confinement);
+        for path in hidden.keys() {
             pin_above(&mut pinned, &writable, path);
         }
         MountPlan {
@@ -77,7 +81,7 @@ impl MountPlan {
             kinds |= libc::CLONE_NEWUSER;
             map_current_user(&mut script);
         }
-        script.receive_mounts();
+        script.keep_mounts();
         self.mounts(&mut script);
         let shared_memory = private_shared_memory(&mut script);
         if self.has_private_network {
@@ -98,6 +102,7 @@ impl MountPlan {
     }
 
     fn mounts(&self, script: &mut SyscallScript) {
+        mark(script);
         // Nothing can be mounted over `/`, so if it is writable only the directories of the kernel are protected.
         match self.writable.iter().any(|path| path == Path::new("/")) {
             true => protect_kernel(script),
@@ -134,17 +139,32 @@ impl MountPlan {
     }
 
     fn hide(&self, script: &mut SyscallScript) {
-        for path in &self.hidden {
+        const NOTHING: u64 = READ_ONLY | NO_DEVICES | NO_PROGRAMS;
+        for (path, exposed) in &self.hidden {
             let at = script.open(path);
-            let cover = if path.is_dir() {
-                script.memory(&[("mode", "0000"), ("size", "4096")], READ_ONLY | NO_DEVICES | NO_PROGRAMS)
+            let mut copies = Vec::with_capacity(exposed.len());
+            for path in exposed {
+                let at = script.open(path);
+                copies.push((path, script.copy(at)));
+            }
+            let cover = if !exposed.is_empty() {
+                let cover = script.memory(&[("mode", "0755"), ("size", "4096")], 0);
+                directories(exposed, path).iter().for_each(|inner| script.directory(cover, inner));
+                script.forbid(cover, NOTHING);
+                cover
+            } else if path.is_dir() {
+                script.memory(&[("mode", "0000"), ("size", "4096")], NOTHING)
             } else {
                 let null = script.open(Path::new("/dev/null"));
                 let copy = script.copy(null);
-                script.forbid(copy, READ_ONLY | NO_DEVICES | NO_PROGRAMS);
+                script.forbid(copy, NOTHING);
                 copy
             };
             script.mount(cover, at);
+            for (path, copy) in copies {
+                let onto = script.open(path);
+                script.mount(copy, onto);
+            }
         }
     }
 }
@@ -184,6 +204,23 @@ fn mount_over_itself(script: &mut SyscallScript, path: &Path, is_read_only: bool
     }
     script.mount(copy, at);
     at
+}
+
+/// Marks the namespace with a mount below `/dev`, which no process inside can remove.
+fn mark(script: &mut SyscallScript) {
+    let devices = script.open(Path::new("/dev"));
+    let copy = script.copy(devices);
+    let options = [("source", MARK), ("mode", "0000"), ("size", "4096")];
+    let mark = script.memory(&options, READ_ONLY | NO_DEVICES | NO_PROGRAMS);
+    script.mount(mark, devices);
+    script.mount(copy, mark);
+}
+
+/// Whether a process is in the namespaces of a confinement, of this or any other engine. Fails if it has ended.
+pub fn is_confined(pid: i32) -> io::Result<bool> {
+    let mounts = std::fs::read(format!("/proc/{pid}/mountinfo"))?;
+    let mark = format!(" - tmpfs {MARK} ");
+    Ok(mounts.windows(mark.len()).any(|text| text == mark.as_bytes()))
 }
 
 /// Makes the directories of the kernel read-only if `/` is writable: through settings, cgroups and devices root could escape
@@ -243,6 +280,33 @@ fn writable(confinement: &Confinement) -> Vec<PathBuf> {
         });
     }
     outermost(writable.unwrap_or_default())
+}
+
+/// Existing paths to hide, and inside each the paths that every layer leaves visible.
+fn hidden(confinement: &Confinement) -> BTreeMap<PathBuf, Vec<PathBuf>> {
+    let layers = confinement.layers();
+    let exposed = unlinked(&layers.iter().flat_map(|layer| layer.expose.clone()).collect::<Vec<_>>());
+    let is_visible = |path: &PathBuf| path.is_dir() && layers.iter().all(|layer| !layer.hides(path));
+    let exposed = outermost(exposed.into_iter().filter(is_visible).collect());
+    let mut hidden: BTreeMap<PathBuf, Vec<PathBuf>> = BTreeMap::new();
+    let mut paths: Vec<PathBuf> = layers.iter().flat_map(|layer| real(&layer.hide)).collect();
+    paths.sort();
+    for path in paths {
+        let is_exposed =
+            |outer: &PathBuf| exposed.iter().any(|inner| inner.starts_with(outer) && path.starts_with(inner));
+        if !hidden.keys().any(|outer| path.starts_with(outer) && !is_exposed(outer)) {
+            let inside = exposed.iter().filter(|inner| **inner != path && inner.starts_with(&path));
+            let inside = inside.cloned().collect();
+            hidden.insert(path, inside);
+        }
+    }
+    hidden
+}
+
+/// Directories that lead to `paths` from `above`, relative to it; parents first.
+fn directories(paths: &[PathBuf], above: &Path) -> BTreeSet<PathBuf> {
+    let inner = paths.iter().filter_map(|path| path.strip_prefix(above).ok());
+    inner.flat_map(Path::ancestors).filter(|path| *path != Path::new("")).map(Path::to_owned).collect()
 }
 
 /// Existing paths without symbolic links.

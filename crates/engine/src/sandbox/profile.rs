@@ -2,6 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
+use crate::files::clean;
+
 /// Allowed access to files, network and resources. Paths are absolute and include everything below them.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Profile {
@@ -11,8 +13,10 @@ pub struct Profile {
     pub read: ReadAccess,
     /// Paths that may also be changed. A path that contains a symbolic link is ignored: a command could have created it.
     pub write: Vec<PathBuf>,
-    /// Paths that are hidden; takes precedence over all other fields.
+    /// Paths that are hidden; takes precedence over all other fields but `expose`.
     pub hide: Vec<PathBuf>,
+    /// Paths inside hidden directories that stay visible.
+    pub expose: Vec<PathBuf>,
     /// Read-only paths inside writable ones.
     pub protect: Vec<PathBuf>,
     /// Network access.
@@ -72,6 +76,8 @@ pub struct ProtectedPaths {
     pub protect: Vec<PathBuf>,
     /// Hidden, such as the state directory and token files.
     pub hide: Vec<PathBuf>,
+    /// Visible although inside a hidden directory, such as a root in the state directory.
+    pub expose: Vec<PathBuf>,
 }
 
 impl Profile {
@@ -82,6 +88,7 @@ impl Profile {
             read: ReadAccess::Everything,
             write: Vec::new(),
             hide: protected.hide.clone(),
+            expose: protected.expose.clone(),
             protect: protected.protect.clone(),
             network: Network::Off,
             unix_sockets: false,
@@ -96,6 +103,16 @@ impl Profile {
         profile.write = roots.iter().cloned().chain(temp.map(Path::to_owned)).collect();
         profile.protect.extend(roots.iter().map(|root| root.join(".git/hooks")));
         profile
+    }
+
+    /// Whether a path is hidden.
+    pub fn hides(&self, path: &Path) -> bool {
+        let path = clean(path);
+        let is_exposed = |hidden: &Path| {
+            let is_in = |exposed: &PathBuf| exposed != hidden && exposed.starts_with(hidden);
+            self.expose.iter().map(|exposed| clean(exposed)).any(|it| is_in(&it) && path.starts_with(&it))
+        };
+        self.hide.iter().map(|hidden| clean(hidden)).any(|it| path.starts_with(&it) && !is_exposed(&it))
     }
 }
 

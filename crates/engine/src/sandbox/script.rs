@@ -26,6 +26,7 @@ const FS_CREATE: usize = 6;
 const CLOSE_ON_EXEC: usize = libc::O_CLOEXEC as usize;
 const RECURSIVE: usize = 0x8000;
 const EMPTY_PATH: usize = libc::AT_EMPTY_PATH as usize;
+const DIRECTORY_MODE: usize = 0o755;
 const HERE: usize = libc::AT_FDCWD as usize;
 
 /// Attributes of a mount.
@@ -126,10 +127,11 @@ impl SyscallScript {
         }
     }
 
-    /// Propagates mounts from outside into the namespace, but not back.
-    pub(super) fn receive_mounts(&mut self) {
+    /// Ends the propagation of mounts in both directions: a later mount from outside would be writable and cover what is
+    /// hidden or read-only.
+    pub(super) fn keep_mounts(&mut self) {
         let root = self.path(Path::new("/"));
-        let flags = (libc::MS_REC | libc::MS_SLAVE) as usize;
+        let flags = (libc::MS_REC | libc::MS_PRIVATE) as usize;
         self.step(
             libc::SYS_mount,
             [0.into(), root, 0.into(), flags.into(), 0.into()],
@@ -160,6 +162,13 @@ impl SyscallScript {
         self.step(libc::SYS_fsconfig, [fs.into(), FS_CREATE.into(), 0.into(), 0.into(), 0.into()], what());
         let forbidden = Argument::Value(forbidden as usize);
         self.open_with(libc::SYS_fsmount, [fs.into(), 1.into(), forbidden, 0.into(), 0.into()], what())
+    }
+
+    /// Creates a directory in a mount.
+    pub(super) fn directory(&mut self, mount: DescriptorSlot, path: &Path) {
+        let at = self.path(path);
+        let arguments = [mount.into(), at, DIRECTORY_MODE.into(), 0.into(), 0.into()];
+        self.step(libc::SYS_mkdirat, arguments, format!("create {}", path.display()));
     }
 
     /// Sets attributes of a mount and of all mounts below it.

@@ -100,6 +100,7 @@ impl Place {
         ProtectedPaths {
             protect: vec![self.path("work/config.toml")],
             hide: vec![self.path("state"), self.path("token")],
+            expose: Vec::new(),
         }
     }
 

@@ -1,6 +1,7 @@
 //! Sandbox profiles by name, the daemon's own files that they protect, and temporary directories of confined
 //! processes. The engine enforces the profiles.
 
+mod own;
 mod resolve;
 mod session;
 mod temp_dir;
@@ -9,13 +10,15 @@ pub use session::{Confined, SandboxRefusal, SessionSandbox};
 pub use temp_dir::{SandboxTempDir, detached_temp_dir, remove_temp_dir};
 
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use engine::sandbox::{
     Confinement, FeatureMask, Features, Profile, ProtectedPaths, ReadAccess, SandboxSettings, UnknownFeature,
 };
 
-use crate::config::{BUILT_IN, Config, CustomProfile, OFF, Paths, SandboxConfig, TokenSource};
+use own::OwnFiles;
+
+use crate::config::{BUILT_IN, Config, CustomProfile, OFF, Paths, SandboxConfig};
 
 /// The environment variable that disables kernel features, for tests and for hosts where they misbehave.
 pub const FEATURES_VARIABLE: &str = "REXD_SANDBOX_FEATURES";
@@ -39,10 +42,8 @@ pub fn settings(config: &Config) -> Result<SandboxSettings, UnknownFeature> {
 #[derive(Debug, Clone)]
 pub struct Sandbox {
     config: SandboxConfig,
-    /// The daemon's own files, as configured.
-    configured: ProtectedPaths,
-    /// The same with symbolic links resolved, when the first process is confined.
-    own: OnceLock<ProtectedPaths>,
+    /// The daemon's own files.
+    own: OwnFiles,
     /// Paths that some command can write, as configured; a parent comes before its children.
     changeable: Vec<PathBuf>,
 }
@@ -60,31 +61,15 @@ pub struct UnknownProfile {
 impl Sandbox {
     /// The profiles of a configuration. `paths` gives the daemon's own files.
     pub fn new(config: &Config, paths: &Paths) -> Sandbox {
-        let tokens = config.auth.tokens.iter().filter_map(|token| match &token.source {
-            TokenSource::File(path) => Some(path.clone()),
-            _ => None,
-        });
-        let key = config.server.tls.as_ref().map(|tls| tls.key.clone());
-        // A process that can connect to the socket can have the daemon start an unconfined one.
-        let exec_server = &config.exec_server;
-        let more = [config.server.unix.clone(), config.audit.path.clone(), paths.token_file.clone(), key];
-        let more =
-            more.into_iter().chain([exec_server.ws_auth.file.clone(), exec_server.remote_token_file.clone()]);
-        let hide = paths.state.iter().cloned().chain(tokens).chain(more.flatten());
-        let own = ProtectedPaths { protect: config.source.iter().cloned().collect(), hide: hide.collect() };
         let written = config.sandbox.profiles.iter().flat_map(|profile| &profile.write);
         let mut changeable: Vec<PathBuf> = config.roots.iter().chain(written).cloned().collect();
         changeable.sort_by_key(|path| path.components().count());
-        Sandbox { config: config.sandbox.clone(), configured: own, own: OnceLock::new(), changeable }
+        Sandbox { config: config.sandbox.clone(), own: OwnFiles::new(config, paths), changeable }
     }
 
-    /// The daemon's own files, with symbolic links resolved.
-    fn own(&self) -> &ProtectedPaths {
-        let all = |paths: &[PathBuf]| paths.iter().map(|path| real(path)).collect();
-        self.own.get_or_init(|| ProtectedPaths {
-            protect: all(&self.configured.protect),
-            hide: all(&self.configured.hide),
-        })
+    /// The daemon's own files at this moment, with symbolic links resolved.
+    pub(crate) fn own_files(&self) -> ProtectedPaths {
+        self.own.resolve(&resolve::all(&self.changeable))
     }
 
     /// The name of the profile that the operator prescribes for every command.
@@ -101,9 +86,17 @@ impl Sandbox {
         temp: &SandboxTempDir,
     ) -> Result<Option<Arc<Confinement>>, UnknownProfile> {
         let names = std::iter::once(self.profile_name()).chain(requested.iter().copied());
-        let mut layers = Vec::new();
-        for name in names.flatten().filter(|name| *name != OFF) {
-            layers.push(Arc::new(self.profile(name, roots, temp)?));
+        let names: Vec<&str> = names.flatten().filter(|name| *name != OFF).collect();
+        if names.is_empty() {
+            return Ok(None);
+        }
+        let changeable = resolve::all(&self.changeable);
+        let own = self.own.resolve(&changeable);
+        let mut layers: Vec<Arc<Profile>> = Vec::new();
+        for name in names {
+            if !layers.iter().any(|layer| layer.name == name) {
+                layers.push(Arc::new(self.profile(name, (roots, temp), (&changeable, &own))?));
+            }
         }
         let confinement = Confinement::new(layers);
         Ok((!confinement.is_off()).then(|| Arc::new(confinement)))
@@ -123,28 +116,19 @@ impl Sandbox {
     fn profile(
         &self,
         name: &str,
-        roots: &[PathBuf],
-        temp: &SandboxTempDir,
+        (roots, temp): (&[PathBuf], &SandboxTempDir),
+        (changeable, own): (&[PathBuf], &ProtectedPaths),
     ) -> Result<Profile, UnknownProfile> {
         self.check(name)?;
-        let changeable = resolve::all(&self.changeable);
-        let settle = |path: &Path| resolve::one(path, &changeable);
+        let settle = |path: &Path| resolve::one(path, changeable);
         let roots: Vec<PathBuf> = roots.iter().map(|root| settle(root)).collect();
-        let own = self.own_outside(&roots);
         let mut profile = match self.config.profiles.iter().find(|profile| profile.name == name) {
-            Some(custom) => custom_profile(custom, (&roots, temp, &own), settle),
-            None if name == BUILT_IN[0] => Profile::read_only(&own),
-            None => Profile::workspace_write(&roots, Some(temp.path()), &own),
+            Some(custom) => custom_profile(custom, (&roots, temp, own), settle),
+            None if name == BUILT_IN[0] => Profile::read_only(own),
+            None => Profile::workspace_write(&roots, Some(temp.path()), own),
         };
         profile.limits = profile.limits.lower(self.config.limits);
         Ok(profile)
-    }
-
-    /// The daemon's own files, without those that contain a root: there the operator's choice of root wins.
-    pub(crate) fn own_outside(&self, roots: &[PathBuf]) -> ProtectedPaths {
-        let holds_root = |path: &PathBuf| roots.iter().any(|root| root.starts_with(path));
-        let outside = |paths: &[PathBuf]| paths.iter().filter(|path| !holds_root(path)).cloned().collect();
-        ProtectedPaths { protect: outside(&self.own().protect), hide: outside(&self.own().hide) }
     }
 }
 

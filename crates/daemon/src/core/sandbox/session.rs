@@ -1,6 +1,6 @@
 //! The sandbox of a session: the operator's profile, the session's and the request's apply together.
 
-use std::cell::{Cell, OnceCell, RefCell};
+use std::cell::{Cell, OnceCell};
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -11,9 +11,6 @@ use engine::{Error, Roots};
 use super::{SandboxTempDir, UnknownProfile};
 use crate::core::runtime_policy::RuntimePolicy;
 
-/// Confinements that a session caches; beyond it the cache is cleared.
-const MAX_CACHED: usize = 8;
-
 /// Computes what confines the processes and files of one session.
 #[derive(Debug)]
 pub struct SessionSandbox {
@@ -23,15 +20,6 @@ pub struct SessionSandbox {
     /// Created when something is first confined; most sessions never are.
     temp: OnceCell<SandboxTempDir>,
     has_temp: Cell<bool>,
-    cache: RefCell<Vec<CachedConfinement>>,
-}
-
-/// A confinement for one policy and one requested profile.
-#[derive(Debug)]
-struct CachedConfinement {
-    policy: Arc<RuntimePolicy>,
-    profile: Option<String>,
-    confinement: Option<Arc<Confinement>>,
 }
 
 /// How one process is confined; nothing confines it if both are `None`.
@@ -47,7 +35,7 @@ impl SessionSandbox {
     /// The sandbox of a session with these roots that requested this profile.
     pub fn new(profile: Option<String>, roots: Roots) -> SessionSandbox {
         let (temp, has_temp) = (OnceCell::new(), Cell::new(false));
-        SessionSandbox { profile, roots, temp, has_temp, cache: RefCell::default() }
+        SessionSandbox { profile, roots, temp, has_temp }
     }
 
     /// What confines every process and file operation of the session.
@@ -87,26 +75,14 @@ impl SessionSandbox {
         Ok(self.temp.get_or_init(|| temp))
     }
 
+    /// Paths are resolved for each command, because files are replaced and links are switched.
     fn look_up(
         &self,
-        policy: &Arc<RuntimePolicy>,
+        policy: &RuntimePolicy,
         profile: Option<&str>,
     ) -> Result<Option<Arc<Confinement>>, SandboxRefusal> {
-        let mut cache = self.cache.borrow_mut();
-        let is_it = |known: &&CachedConfinement| {
-            Arc::ptr_eq(&known.policy, policy) && known.profile.as_deref() == profile
-        };
-        if let Some(found) = cache.iter().find(is_it) {
-            return Ok(found.confinement.clone());
-        }
         let requested = [self.profile.as_deref(), profile];
-        let confinement = policy.sandbox.confinement(&requested, self.roots.paths(), self.temp()?)?;
-        if cache.len() >= MAX_CACHED {
-            cache.clear();
-        }
-        let profile = profile.map(str::to_owned);
-        cache.push(CachedConfinement { policy: policy.clone(), profile, confinement: confinement.clone() });
-        Ok(confinement)
+        Ok(policy.sandbox.confinement(&requested, self.roots.paths(), self.temp()?)?)
     }
 
     /// What confines an operation that brings a profile of its own, on top of the operator's.

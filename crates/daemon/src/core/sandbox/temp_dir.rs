@@ -22,12 +22,12 @@ impl SandboxTempDir {
     /// A directory with a random name that belongs to this daemon.
     pub fn new() -> Result<SandboxTempDir, engine::Error> {
         let name = format!("{}.{}", owner(), random_name()?);
-        Ok(SandboxTempDir { path: dir().join(name) })
+        Ok(SandboxTempDir { path: dir()?.join(name) })
     }
 
     /// A directory that outlives this daemon.
     pub fn for_detached() -> Result<SandboxTempDir, engine::Error> {
-        Ok(SandboxTempDir { path: dir().join(format!("{DETACHED_PREFIX}{}", random_name()?)) })
+        Ok(SandboxTempDir { path: dir()?.join(format!("{DETACHED_PREFIX}{}", random_name()?)) })
     }
 
     /// The path, whether or not the directory exists yet.
@@ -38,10 +38,10 @@ impl SandboxTempDir {
     /// Creates the directory. The first call also removes directories of daemons that have ended.
     pub fn make(&self) -> io::Result<()> {
         static CLEANUP: Once = Once::new();
-        let dir = dir();
-        // Another user can create a directory of this name first.
-        create_private_dir(&dir)?;
-        CLEANUP.call_once(|| remove_stale(&dir));
+        // A cleaner of `/tmp` can have removed it.
+        let dir = self.path.parent().unwrap_or(&self.path);
+        create_private_dir(dir)?;
+        CLEANUP.call_once(|| remove_stale(dir));
         match private_dir_builder().create(&self.path) {
             Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(error),
             _ => Ok(()),
@@ -53,32 +53,58 @@ impl SandboxTempDir {
 pub fn remove_temp_dir(path: &Path) {
     // The path can come from a keeper's job: remove only below a directory of ours. A keeper has no `TMPDIR`, so only
     // the name of the parent is compared.
-    let is_own_parent = |parent: &Path| parent.file_name() == Some(dir_name().as_ref());
-    if path.parent().is_some_and(|parent| is_own_parent(parent) && check_private_dir(parent).is_ok()) {
+    if path.parent().is_some_and(|parent| is_named(parent) && check_private_dir(parent).is_ok()) {
         let _removed = std::fs::remove_dir_all(path);
     }
 }
 
 /// The temporary directory of a detached process, found among the writable paths of its confinement.
 pub fn detached_temp_dir(confinement: &Confinement) -> Option<&Path> {
-    let dir = dir();
+    let base = base();
+    let is_own_parent = |parent: &Path| is_named(parent) && parent.parent() == Some(&base);
     let is_detached = |path: &&Path| {
         let name = path.file_name().and_then(|name| name.to_str());
-        path.parent() == Some(&dir) && name.is_some_and(|name| name.starts_with(DETACHED_PREFIX))
+        path.parent().is_some_and(is_own_parent) && name.is_some_and(|name| name.starts_with(DETACHED_PREFIX))
     };
     let writable = confinement.layers().iter().flat_map(|layer| &layer.write);
     writable.map(PathBuf::as_path).find(is_detached)
 }
 
-/// The parent of all temporary directories: one per user, below `TMPDIR` or `/tmp`.
-fn dir() -> PathBuf {
+/// The parent of all temporary directories, below `TMPDIR` or `/tmp`. It is created here, because another user can take its
+/// name first; then a random name is used, and later daemons find that directory again.
+fn dir() -> Result<PathBuf, engine::Error> {
+    let base = base();
+    let first = base.join(dir_name());
+    if create_private_dir(&first).is_ok() {
+        return Ok(first);
+    }
+    let entries = std::fs::read_dir(&base).into_iter().flatten().flatten().map(|entry| entry.path());
+    let own = entries.filter(|path| is_named(path) && check_private_dir(path).is_ok()).min();
+    match own {
+        Some(own) => Ok(own),
+        // If it cannot be created either, the error is that of the first command that needs it.
+        None => {
+            let other = base.join(format!("{}.{}", dir_name(), random_name()?));
+            let _created = private_dir_builder().create(&other);
+            Ok(other)
+        }
+    }
+}
+
+/// The directory for temporary files, with symbolic links resolved.
+fn base() -> PathBuf {
     let base = std::env::temp_dir();
-    let base = base.canonicalize().unwrap_or(base);
-    base.join(dir_name())
+    base.canonicalize().unwrap_or(base)
 }
 
 fn dir_name() -> String {
     format!("rexd-{}", rustix::process::geteuid().as_raw())
+}
+
+/// Whether a directory has the name of a parent of temporary directories of this user.
+fn is_named(dir: &Path) -> bool {
+    let name = dir.file_name().and_then(|name| name.to_str()).and_then(|name| name.strip_prefix(&dir_name()));
+    name.is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
 }
 
 /// Identifies this process by pid and start time: pids are reused.

@@ -77,7 +77,7 @@ fn fill(entries: &[FileSystemEntry], projects: &[PathBuf], profile: &mut Profile
         let above = entries_by_path.iter().rfind(|(wider, _)| path.starts_with(wider) && path != wider);
         let above = above.map(|(_, access)| *access);
         match access {
-            FileSystemAccess::Write if is_in(path, &profile.protect) || is_in(path, &profile.hide) => {
+            FileSystemAccess::Write if is_in(path, &profile.protect) || profile.hides(path) => {
                 let reason = format!("{}: it is writable inside a directory that is not", path.display());
                 return Err(refused(&reason));
             }
@@ -85,7 +85,7 @@ fn fill(entries: &[FileSystemEntry], projects: &[PathBuf], profile: &mut Profile
             FileSystemAccess::Read if above == Some(FileSystemAccess::Write) => {
                 profile.protect.push(path.clone());
             }
-            FileSystemAccess::Read if is_in(path, &profile.hide) => {
+            FileSystemAccess::Read if profile.hides(path) => {
                 let reason = format!("{}: it is readable inside a directory that is not", path.display());
                 return Err(refused(&reason));
             }

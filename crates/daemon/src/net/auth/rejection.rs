@@ -40,6 +40,11 @@ impl AuthRejection {
         Self::forbidden("foreign_user", message)
     }
 
+    /// The peer of a unix socket is a process that a sandbox confines, or it cannot be checked.
+    pub fn confined(message: impl Into<String>) -> Self {
+        Self::forbidden("confined", message)
+    }
+
     /// The caller lacks a scope.
     pub fn scope(caller: &Caller, needed: Scope) -> Self {
         let message =

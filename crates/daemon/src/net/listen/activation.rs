@@ -1,9 +1,12 @@
 //! Sockets that a service manager passes: TCP or unix.
 
+use std::ffi::OsStr;
 use std::io;
 use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::PathBuf;
 
-use rustix::net::{AddressFamily, SocketType, getsockname, sockopt};
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketType, getsockname, sockopt};
 use tokio::net::{TcpListener, UnixListener};
 
 /// A listening socket from the service manager.
@@ -18,6 +21,15 @@ pub enum PassedListener {
 /// Converts the sockets that were passed to this process. Must be called within a tokio runtime.
 pub fn passed(sockets: Vec<OwnedFd>) -> io::Result<Vec<PassedListener>> {
     sockets.into_iter().map(listener).collect()
+}
+
+/// The paths of the unix sockets among those that were passed.
+pub fn passed_paths(sockets: &[OwnedFd]) -> Vec<PathBuf> {
+    let path = |socket: &OwnedFd| {
+        let address = SocketAddrUnix::try_from(getsockname(socket).ok()?).ok()?;
+        Some(PathBuf::from(OsStr::from_bytes(address.path_bytes()?)))
+    };
+    sockets.iter().filter_map(path).collect()
 }
 
 fn listener(socket: OwnedFd) -> io::Result<PassedListener> {

@@ -4,6 +4,6 @@ mod activation;
 mod counted;
 mod unix;
 
-pub use activation::{PassedListener, passed};
+pub use activation::{PassedListener, passed, passed_paths};
 pub use counted::{ByteCounter, counted};
 pub use unix::{UnixSocket, UnixSocketError, peer_caller};

@@ -127,10 +127,28 @@ fn probe(path: &Path) -> io::Result<()> {
 pub fn peer_caller(stream: &UnixStream) -> Result<Caller, AuthRejection> {
     let unknown = |error| AuthRejection::user(format!("reading the peer's credentials failed: {error}"));
     let peer = stream.peer_cred().map_err(unknown)?;
-    let uid = peer.uid();
-    match uid == geteuid().as_raw() || uid == 0 {
-        true => Ok(Caller::user(uid)),
-        false => Err(AuthRejection::user(format!("user {uid} is neither the user of this daemon nor root"))),
+    let (uid, own) = (peer.uid(), geteuid().as_raw());
+    if uid != own && uid != 0 {
+        return Err(AuthRejection::user(format!("user {uid} is neither the user of this daemon nor root")));
+    }
+    match peer.pid() {
+        // Commands of a sandbox are never in a process namespace that this daemon cannot see.
+        None | Some(0) => Ok(Caller::user(uid)),
+        Some(pid) => refuse_confined(pid, uid == own).map(|()| Caller::user(uid)),
+    }
+}
+
+/// Rejects a process that a sandbox confines: through the socket it could have an unconfined process started. The sandbox
+/// also hides the socket, but not one that is created while the process runs.
+fn refuse_confined(pid: i32, is_own_user: bool) -> Result<(), AuthRejection> {
+    match engine::sandbox::is_confined(pid) {
+        Ok(false) => Ok(()),
+        Ok(true) => Err(AuthRejection::confined(format!("process {pid} is confined by a sandbox"))),
+        // The system can hide processes of root from other users.
+        Err(_hidden) if !is_own_user => Ok(()),
+        Err(error) => Err(AuthRejection::confined(format!(
+            "whether a sandbox confines process {pid} is unknown: {error}"
+        ))),
     }
 }
 
