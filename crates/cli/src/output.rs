@@ -13,6 +13,10 @@ use crate::failure::Failure;
 const ERROR: Style = AnsiColor::Red.on_default().bold();
 const HINT: Style = AnsiColor::Cyan.on_default();
 
+/// Said after a kill whose result is incomplete.
+pub const INCOMPLETE_KILL: &str =
+    "processes that the target cannot track may still be running (no cgroups; see `rexd doctor`)";
+
 /// Prints one line of JSON on stdout.
 pub fn json_line(value: &impl Serialize) -> Result<(), Failure> {
     let mut line =

@@ -252,6 +252,35 @@ fn a_growing_tree_has_ended_when_its_kill_is_answered_and_all_members_are_listed
     }
 }
 
+/// Leaves session and group, loses its parents and clears its environment; `done` follows when it has.
+const UNMARKED: &str = "env -i setsid -f sh -c 'echo unmarked $$; exec sleep 1000 >/dev/null 2>&1'; echo done 1; exec sleep 1000";
+
+#[test]
+fn a_kill_without_cgroups_reports_that_processes_may_remain() {
+    for containment in CONTAINMENTS {
+        let sandbox = Sandbox::new();
+        let mut rexd = start(&sandbox, containment);
+        let session = rexd.open();
+        let process = rexd.begin(json!({ "session_id": session, "shell": true, "command": UNMARKED }));
+        let mut text = String::new();
+        while number(&text, "unmarked").is_none() || number(&text, "done").is_none() {
+            text.push_str(rexd.event("exec.stdout", &process)["data"].as_str().unwrap());
+        }
+        let unmarked = proc::watch(number(&text, "unmarked").unwrap());
+        for is_repeated in [false, true] {
+            let answer = rexd.call("exec.kill", json!({ "session_id": session, "process_id": process }));
+            assert_eq!((&answer["ok"], &answer["left"]), (&json!(!is_repeated), &json!([])), "{answer}");
+            let is_known_to_end = answer.get("incomplete").is_none();
+            assert_eq!(is_known_to_end, containment.is_none(), "{answer}");
+            assert_eq!(unmarked.has_ended(), is_known_to_end, "{answer} ({containment:?})");
+        }
+        // Otherwise it would outlive this test.
+        let pid = rustix::process::Pid::from_raw(unmarked.pid).unwrap();
+        let _gone = rustix::process::kill_process(pid, rustix::process::Signal::KILL);
+        assert!(unmarked.ends_before(Instant::now() + PATIENCE));
+    }
+}
+
 #[test]
 fn a_growing_tree_has_ended_when_its_timeout_is_reported() {
     for containment in CONTAINMENTS {

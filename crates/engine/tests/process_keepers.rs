@@ -37,7 +37,7 @@ impl Keeper for Fake {
     fn kill(&self, signal: Signal) -> KeeperReply<KillOutcome> {
         self.note(format!("kill {signal}"));
         let killed = vec![TreeMember { pid: 7, name: "fake".to_owned() }];
-        Box::pin(async { Ok(KillOutcome { killed, remaining: Vec::new() }) })
+        Box::pin(async { Ok(KillOutcome { killed, remaining: Vec::new(), is_complete: true }) })
     }
 
     fn input(&self, bytes: Bytes, is_last: bool) -> KeeperReply<usize> {

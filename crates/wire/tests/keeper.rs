@@ -33,8 +33,9 @@ fn frame() -> impl Strategy<Value = KeeperFrame> {
             .prop_map(|(bytes, next)| KeeperFrame::Message(KeeperMessage::Lost { bytes, next })),
         exit().prop_map(|exit| KeeperFrame::Message(KeeperMessage::Exited { exit })),
         closed.clone().prop_map(|closed| KeeperFrame::Message(KeeperMessage::Closed(closed))),
-        (any::<u64>(), members(), members())
-            .prop_map(|(id, killed, left)| KeeperFrame::Message(KeeperMessage::Killed { id, killed, left })),
+        (any::<u64>(), members(), members(), any::<bool>()).prop_map(|(id, killed, left, complete)| {
+            KeeperFrame::Message(KeeperMessage::Killed { id, killed, left, complete })
+        }),
         (any::<u64>(), any::<Option<i32>>(), prop::option::of(closed)).prop_map(|(id, pid, closed)| {
             KeeperFrame::Message(KeeperMessage::Status {
                 id,

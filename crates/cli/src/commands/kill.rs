@@ -32,6 +32,9 @@ pub(super) async fn run(app: &App, args: KillArgs) -> Result<CommandStatus, Fail
         if !killed.ok && killed.left.is_empty() {
             output::note(format_args!("{} has already exited", found.process_id));
         }
+        if killed.incomplete {
+            output::note(output::INCOMPLETE_KILL);
+        }
     }
     Ok(match killed.left.is_empty() {
         true => CommandStatus::OK,

@@ -12,6 +12,7 @@ use super::process_report::{self, PAGE};
 use super::toolbox::{TargetSession, Toolbox};
 use super::tracked::TrackedProcess;
 use crate::failure::Failure;
+use crate::output::INCOMPLETE_KILL;
 
 /// How long `bash_output` waits for new output of a running process.
 const NEWS_WITHIN: Duration = Duration::from_secs(5);
@@ -102,7 +103,13 @@ pub(super) async fn kill(toolbox: &Toolbox, arguments: &Arguments<'_>) -> Result
         (true, true, true) => format!("{id}: signal sent"),
         (true, true, false) => format!("{id} has already exited"),
     };
-    let structured = json!({ "ok": killed.ok, "killed": killed.killed, "left": killed.left });
+    let text = match killed.incomplete {
+        true => format!("{text}\n{INCOMPLETE_KILL}"),
+        false => text,
+    };
+    let structured = json!({
+        "ok": killed.ok, "killed": killed.killed, "left": killed.left, "incomplete": killed.incomplete,
+    });
     Ok(ToolOutcome { is_error: !killed.left.is_empty(), ..ToolOutcome::text(text).with(structured) })
 }
 

@@ -89,9 +89,10 @@ impl KeeperConnection {
 /// Kills the tree or signals its group. Uses a new connection, so that no other request is ahead of it.
 pub(super) async fn kill(dir: &KeeperDir, signal: Signal) -> Result<KillOutcome, Error> {
     match request(dir, |id| KeeperRequest::Kill { id, signal: signal.number() }).await? {
-        KeeperMessage::Killed { killed, left, .. } => Ok(KillOutcome {
+        KeeperMessage::Killed { killed, left, complete, .. } => Ok(KillOutcome {
             killed: convert::members_from_wire(killed),
             remaining: convert::members_from_wire(left),
+            is_complete: complete,
         }),
         response => Err(unexpected(response)),
     }

@@ -155,6 +155,7 @@ async fn handle(process: &Process, request: KeeperRequest) -> KeeperMessage {
                 id,
                 killed: convert::members_to_wire(&ended.killed),
                 left: convert::members_to_wire(&ended.remaining),
+                complete: ended.is_complete,
             })
         }
         KeeperRequest::Status { .. } => {

@@ -31,6 +31,9 @@ pub struct KillOutcome {
     pub killed: Vec<TreeMember>,
     /// Members that are still alive 250 ms after KILL.
     pub remaining: Vec<TreeMember>,
+    /// Whether these are all members. Without a cgroup, a member that left session and group, lost its parents and cleared
+    /// its environment is not found and may be alive.
+    pub is_complete: bool,
 }
 
 /// A leader and the means to find its descendants.
@@ -228,7 +231,7 @@ impl Tree {
         let remaining = tokio::task::spawn_blocking(move || named(tree.pids())).await.unwrap_or_default();
         let killed =
             seen.into_iter().filter(|member| !remaining.iter().any(|one| one.pid == member.pid)).collect();
-        KillOutcome { killed, remaining }
+        KillOutcome { killed, remaining, is_complete: self.cgroup.is_some() }
     }
 }
 

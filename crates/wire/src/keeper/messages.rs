@@ -105,6 +105,9 @@ pub enum KeeperMessage {
         killed: Vec<TreeMember>,
         /// The processes that are still running.
         left: Vec<TreeMember>,
+        /// Whether these are all processes of the tree; false without a cgroup and from older keepers.
+        #[serde(default)]
+        complete: bool,
     },
     /// The state of the process.
     Status {

@@ -10,7 +10,7 @@
 //! | `attach {cursor}` | `attached {cursor}`, then `output`, `lost`, `exited`, and `closed` as the last line |
 //! | `input {data, eof}` | `accepted {bytes}` |
 //! | `resize {cols, rows}` | `resized` |
-//! | `kill {signal}` | `killed {killed, left}` |
+//! | `kill {signal}` | `killed {killed, left, complete}` |
 //! | `status` | `status {pid, end, exit, closed}` |
 //!
 //! Every request has an `id`, which its response repeats; a request that fails gets `error {kind, message}`. Requests of

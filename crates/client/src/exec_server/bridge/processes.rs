@@ -139,7 +139,8 @@ impl Bridge {
                 return Err(errors::unsupported(&format!("the signal {other}"), reason));
             }
         };
-        Ok(v1::ExecKillResult { ok, killed: Vec::new(), left: Vec::new() })
+        // An exec-server reports no process of the tree.
+        Ok(v1::ExecKillResult { ok, killed: Vec::new(), left: Vec::new(), incomplete: true })
     }
 
     async fn terminate(&self, process: &BridgeProcess) -> Result<bool, RpcError> {

@@ -37,6 +37,9 @@ pub struct ExecKillResult {
     /// The processes that did not end in time.
     #[serde(default)]
     pub left: Vec<KilledProcess>,
+    /// Whether processes that cannot be found may still run: the tree is not in a cgroup. Left out when false.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub incomplete: bool,
 }
 
 /// One process of a killed tree.

@@ -84,6 +84,7 @@ pub(crate) fn kill(params: &Params<v1::ExecKill>, _: &Context<'_>) -> PrepareRes
     Ok(RexdPrepared::new(move |session, request| {
         let id = ProcessId(params.process_id.clone());
         let kill = move |session: &mut Session, process: Process, request: AuthorizedRequest| {
+            let core = session.core.clone();
             session.spawn(async move {
                 let signal = match signal {
                     Ok(signal) => signal,
@@ -94,11 +95,15 @@ pub(crate) fn kill(params: &Params<v1::ExecKill>, _: &Context<'_>) -> PrepareRes
                         ok: !signal.ends() || ended.remaining.is_empty(),
                         killed: ended.killed.into_iter().map(member).collect(),
                         left: ended.remaining.into_iter().map(member).collect(),
+                        incomplete: signal.ends() && !ended.is_complete,
                     }),
-                    // It has ended before: nothing was left to kill.
-                    Err(engine::Error::Gone) => {
-                        Ok(v1::ExecKillResult { ok: false, killed: Vec::new(), left: Vec::new() })
-                    }
+                    // It has ended before: nothing that can be found was left to kill.
+                    Err(engine::Error::Gone) => Ok(v1::ExecKillResult {
+                        ok: false,
+                        killed: Vec::new(),
+                        left: Vec::new(),
+                        incomplete: !core.engine.uses_cgroups(),
+                    }),
                     Err(error) => Err(rpc_error(error)),
                 };
                 request.finish(result).await;
