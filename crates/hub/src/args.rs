@@ -96,7 +96,7 @@ pub enum TokenCommand {
 #[derive(Debug, ArgGroup)]
 pub struct TokenAdd {
     /// Name of the token
-    #[arg(value_name = "NAME", value_parser = name)]
+    #[arg(value_name = "NAME", value_parser = token_name)]
     pub name: String,
 
     /// Use of the token
@@ -139,7 +139,7 @@ pub struct UnsupportedArgs {
 /// The limit on the length of a token's name.
 const MAX_NAME: usize = 64;
 
-fn name(text: &str) -> Result<String, String> {
+pub(crate) fn token_name(text: &str) -> Result<String, String> {
     let is_plain = text.len() <= MAX_NAME && text.chars().all(crate::is_name_character);
     match is_plain && !matches!(text, "" | "." | "..") {
         true => Ok(text.to_owned()),
@@ -156,9 +156,9 @@ mod tests {
     #[test]
     fn the_arguments_are_consistent() {
         Args::command().debug_assert();
-        assert!(name("build-1.a_b@c").is_ok());
+        assert!(token_name("build-1.a_b@c").is_ok());
         for wrong in ["", "a b", "a\n", "../x", ".", "..", "а", "a\u{200b}", &"x".repeat(MAX_NAME + 1)] {
-            assert!(name(wrong).is_err(), "{wrong:?}");
+            assert!(token_name(wrong).is_err(), "{wrong:?}");
         }
     }
 }

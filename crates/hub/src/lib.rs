@@ -17,3 +17,34 @@ pub use link::listen::TlsError;
 pub(crate) fn is_name_character(c: char) -> bool {
     c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.' | ':' | '@')
 }
+
+#[cfg(test)]
+mod tests {
+    use super::rendezvous::ExecutorId;
+
+    /// Names enter the hub in two places: `rexhub token add`, and the path of a request.
+    #[test]
+    fn names_that_look_like_another_name_are_rejected_wherever_a_name_enters() {
+        let names = ["..", ".", "../x", "a/..", "%2e%2e"].map(str::to_owned);
+        let invisible = [
+            '\u{ad}',
+            '\u{200b}',
+            '\u{200d}',
+            '\u{200e}',
+            '\u{202e}',
+            '\u{2060}',
+            '\u{2066}',
+            '\u{fe0f}',
+            '\u{feff}',
+            '\u{e0041}',
+        ];
+        let inside = invisible.map(|invisible| format!("build{invisible}-1"));
+        let at_end = invisible.map(|invisible| format!("build-1{invisible}"));
+        let similar = ["bu\u{456}ld-1", "build\u{2010}1", "ｂuild-1"].map(str::to_owned);
+        for name in names.into_iter().chain(inside).chain(at_end).chain(similar) {
+            assert!(ExecutorId::parse(&name).is_err(), "executor {name:?}");
+            assert!(super::args::token_name(&name).is_err(), "token {name:?}");
+        }
+        assert!(ExecutorId::parse("build-1").is_ok() && super::args::token_name("build-1").is_ok());
+    }
+}

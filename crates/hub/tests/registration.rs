@@ -47,6 +47,11 @@ fn rejected_registrations_have_an_error_code() {
         ("a%0Ab", Some(executor.as_str()), (400, "bad_executor_id")),
         ("%FF", Some(executor.as_str()), (400, "bad_executor_id")),
         (long.as_str(), Some(executor.as_str()), (400, "bad_executor_id")),
+        ("%2E%2E", Some(executor.as_str()), (400, "bad_executor_id")),
+        ("%2e", Some(executor.as_str()), (400, "bad_executor_id")),
+        ("%2E%2E%2Fx", Some(executor.as_str()), (400, "bad_executor_id")),
+        ("mine%E2%80%8B", Some(executor.as_str()), (400, "bad_executor_id")),
+        ("m%D1%96ne", Some(executor.as_str()), (400, "bad_executor_id")),
         ("a/b", Some(executor.as_str()), (404, "not_found")),
     ] {
         let (status, answer) = hub.register(id, token);
