@@ -177,4 +177,6 @@ fn run(mut writer: Writer, queue: &RecordQueue, closing: &AtomicBool) {
 #[cfg(test)]
 mod tests;
 #[cfg(test)]
+mod tests_redact;
+#[cfg(test)]
 mod tests_show;

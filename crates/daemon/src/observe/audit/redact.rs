@@ -1,9 +1,15 @@
 //! Replaces probable secrets before a text is stored.
 //!
 //! A secret is recognised by the name before it (`--password=…`, `TOKEN=…`, `Authorization: …`) or by its own form
-//! (`ghp_…`, `AKIA…`, a password in a URL). In doubt, the text is replaced.
+//! (`ghp_…`, `AKIA…`, a password in a URL, a private key). In doubt, the text is replaced.
+
+mod blocks;
+mod options;
 
 use std::borrow::Cow;
+
+use blocks::{quoted, redact_blocks};
+use options::{CurrentCommand, OptionWord};
 
 /// The replacement of a secret.
 pub(crate) const HIDDEN: &str = "[hidden]";
@@ -16,40 +22,56 @@ const SECRET_PARTS: &[&str] = &[
     "bearer", "session_key", "signing_key", "encryption_key", "cookie", "x-auth",
 ];
 /// Whole names whose values are secrets.
-const SECRET_NAMES: &[&str] = &["pwd", "pass", "auth", "pat", "pw", "user-pass"];
+const SECRET_NAMES: &[&str] = &["auth", "pat", "pw"];
+/// Ends of names whose values are secrets: `DB_PASS`, `MYSQL_PWD`.
+const SECRET_ENDS: &[&str] = &["pass", "pwd", "_pw", "-pw"];
+/// Names and ends of names with such an end that are no secrets.
+const HARMLESS_ENDS: &[&str] = &["bypass", "compass", "surpass", "overpass", "underpass"];
+/// The shell's variables for directories.
+const DIRECTORIES: &[&str] = &["PWD", "OLDPWD"];
 /// Prefixes of well-known kinds of secrets.
 #[rustfmt::skip]
 const SECRET_PREFIXES: &[&str] = &[
     "ghp_", "gho_", "ghu_", "ghs_", "ghr_", "github_pat_", "glpat-", "sk-", "sk_live_", "sk_test_",
     "rk_live_", "xoxb-", "xoxp-", "xoxa-", "xoxs-", "AKIA", "ASIA", "AIza", "ya29.", "npm_", "pypi-",
-    "eyJ", "hf_", "dop_v1_", "SG.",
+    "eyJ", "hf_", "dop_v1_", "SG.", "AGE-SECRET-KEY-",
 ];
 /// The minimal length of a secret that is recognised by its prefix.
 const MIN_PREFIXED_BYTES: usize = 16;
 
 /// Whether a variable, flag or parameter of this name contains a secret.
 pub(super) fn is_secret_name(name: &str) -> bool {
+    if DIRECTORIES.contains(&name) {
+        return false;
+    }
     let name = name.trim_start_matches('-').to_ascii_lowercase();
-    let words = |part: &str| name.contains(part);
+    let ends_with = |ends: &[&str]| ends.iter().any(|end| name.ends_with(end));
     // `token_file` and `--max-tokens` are not secrets.
-    let harmless =
-        name.ends_with("file") || name.ends_with("path") || name.ends_with("tokens") || name.ends_with("_id");
-    !harmless && (SECRET_NAMES.contains(&name.as_str()) || SECRET_PARTS.iter().any(|part| words(part)))
+    !ends_with(&["file", "path", "tokens", "_id"])
+        && (SECRET_NAMES.contains(&name.as_str())
+            || (ends_with(SECRET_ENDS) && !ends_with(HARMLESS_ENDS))
+            || SECRET_PARTS.iter().any(|part| name.contains(part)))
 }
 
 /// The arguments of a command, with secrets replaced.
 pub(crate) fn redact_argv(argv: &[String]) -> Vec<String> {
     let mut before = "";
+    let mut command = CurrentCommand::default();
     let mut result = Vec::with_capacity(argv.len());
     for word in argv {
-        let secret = takes_secret(before) && !word.starts_with('-');
+        let option = command.read(before, word);
+        let secret = option == OptionWord::Value || (takes_secret(before) && !word.starts_with('-'));
         // The argument of `-c` is a script: only the secrets among its words are replaced.
         let script = before.starts_with('-') && !before.starts_with("--") && before.contains('c');
         result.push(match word.split_once('=') {
             _ if secret => HIDDEN.to_owned(),
+            _ if let Some(flag) = option.flag_before_value(word) => format!("{flag}{HIDDEN}"),
             // The value of an argument can contain spaces.
             Some((name, value))
-                if !script && !value.is_empty() && !name.contains(' ') && is_secret_name(name) =>
+                if !script
+                    && !value.is_empty()
+                    && !name.contains([' ', '"', '\'', '{'])
+                    && is_secret_name(name) =>
             {
                 format!("{name}={HIDDEN}")
             }
@@ -62,24 +84,60 @@ pub(crate) fn redact_argv(argv: &[String]) -> Vec<String> {
 
 /// A text, such as a shell line, with secrets replaced.
 pub(crate) fn redact_text(text: &str) -> Cow<'_, str> {
+    match redact_blocks(text) {
+        Cow::Borrowed(text) => redact_words(text),
+        Cow::Owned(text) => Cow::Owned(redact_words(&text).into_owned()),
+    }
+}
+
+fn redact_words(text: &str) -> Cow<'_, str> {
     let mut result = String::new();
     let mut copied = 0;
     let mut before = "";
+    let mut end_before = 0;
     let mut secret = false;
+    let mut command = CurrentCommand::default();
     for (start, word) in words(text) {
+        if start < copied {
+            // A part of a quoted secret.
+            continue;
+        }
+        if text[end_before..start].contains([';', '|', '(', ')', '\n', '`']) || word.starts_with('&') {
+            command.end();
+        }
+        let (mut end, option) = (start + word.len(), command.read(before, word));
         secret = takes_secret(before) || (secret && is_scheme(before));
         let replacement = match word {
             // Keep the scheme of an Authorization header, replace what follows.
             _ if secret && is_scheme(word) => None,
-            _ if secret && !word.starts_with('-') => Some(HIDDEN.to_owned()),
+            _ if option == OptionWord::Value || (secret && !word.starts_with('-')) => {
+                // A quoted secret can contain spaces.
+                let gap = &text[end_before..start];
+                let quote = gap.len() - gap.trim_end_matches(['"', '\'']).len();
+                if let Some((inner, close)) = quoted(text, start - quote) {
+                    end = end.max(if quote == 0 { close } else { inner.end });
+                }
+                Some(HIDDEN.to_owned())
+            }
+            _ if let Some(flag) = option.flag_before_value(word.trim_end_matches('\\')) => {
+                Some(format!("{flag}{HIDDEN}"))
+            }
+            // The value is quoted: `-p'X'`.
+            _ if let OptionWord::Flag(length) = option
+                && let Some((inner, close)) = quoted(text, start + length)
+                && !text[inner].starts_with([' ', '\t', '\n', ';', '|', '&', ')', '"', '\'']) =>
+            {
+                end = close;
+                Some(format!("{}{HIDDEN}", &word[..length]))
+            }
             _ => redact_login(before, word).or_else(|| redact_word(word)),
         };
         if let Some(replacement) = replacement {
             result.push_str(&text[copied..start]);
             result.push_str(&replacement);
-            copied = start + word.len();
+            copied = end;
         }
-        before = word;
+        (before, end_before) = (word, end);
     }
     if copied == 0 {
         return Cow::Borrowed(text);
