@@ -1,4 +1,5 @@
-//! Ten thousand commands over one connection: no output is lost, and no process or file is left.
+//! Ten thousand commands over one connection: no output is lost, and no process or file is left. Many watches share one
+//! inotify instance.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a failed test panics")]
 
 use std::collections::HashMap;
@@ -84,4 +85,43 @@ fn ten_thousand_commands_lose_nothing_and_leave_nothing() {
     assert!(grown <= held + GROWTH, "{held} bytes held became {grown}");
     let (status, rest) = rexd.end();
     assert_eq!((status.code(), rest.len()), (Some(0), 0), "{rest:?}");
+}
+
+/// The inotify instances of a process: a user has 128 by default.
+fn inotify_instances(pid: i32) -> usize {
+    let descriptors = std::fs::read_dir(format!("/proc/{pid}/fd")).unwrap();
+    let links = descriptors.filter_map(|entry| std::fs::read_link(entry.unwrap().path()).ok());
+    links.filter(|link| link.to_str() == Some("anon_inode:inotify")).count()
+}
+
+#[test]
+fn two_hundred_watches_of_a_session_share_one_inotify_instance() {
+    let sandbox = Sandbox::new();
+    let mut rexd = Rexd::start(REXD, &sandbox);
+    let session = rexd.open();
+    assert_eq!(inotify_instances(rexd.pid()), 0);
+    let mut watches = Vec::new();
+    for number in 0..200 {
+        let name = format!("d{number}");
+        std::fs::create_dir(sandbox.root().join(&name)).unwrap();
+        let answer = rexd.call("fs.watch", json!({ "session_id": session, "path": name }));
+        watches.push(answer["watch_id"].as_str().unwrap().to_owned());
+    }
+    assert_eq!(inotify_instances(rexd.pid()), 1);
+    for number in [0, 137, 199] {
+        std::fs::write(sandbox.root().join(format!("d{number}/file")), "x").unwrap();
+        let event = rexd.take("fs.changed", |message| message["method"] == "fs.changed");
+        let (watch, path) = (&event["params"]["watch_id"], &event["params"]["changes"][0]["path"]);
+        assert_eq!(watch, &watches[number], "{event}");
+        assert!(path.as_str().unwrap().ends_with(&format!("d{number}/file")), "{event}");
+    }
+    for watch in watches {
+        rexd.call("fs.unwatch", json!({ "session_id": session, "watch_id": watch }));
+    }
+    // The thread of the watches holds it until it has ended.
+    let deadline = std::time::Instant::now() + std::time::Duration::from_secs(60);
+    while inotify_instances(rexd.pid()) > 0 {
+        assert!(std::time::Instant::now() < deadline, "no watch is left");
+        std::thread::yield_now();
+    }
 }

@@ -10,6 +10,7 @@ use tokio_util::task::TaskTracker;
 
 use crate::Error;
 use crate::engine::SessionSlot;
+use crate::files::WatchGroup;
 use crate::process::{
     self, KeptProcess, Launcher, LogReader, PendingStart, Process, ProcessId, ProcessLimits, ProcessSpec,
     StartTime,
@@ -31,6 +32,8 @@ pub struct Session {
     mark: String,
     /// The time just before the first of them was started.
     started: Option<StartTime>,
+    /// Its file watches, which share one inotify instance.
+    watches: WatchGroup,
     tasks: TaskTracker,
     stop: CancellationToken,
     _slot: Option<SessionSlot>,
@@ -76,10 +79,16 @@ impl Session {
             finished_bytes: 0,
             mark: format!("{}.{}.", std::process::id(), random_name()?),
             started: None,
+            watches: WatchGroup::default(),
             tasks: TaskTracker::new(),
             stop,
             _slot: slot,
         })
+    }
+
+    /// The group of the session's file watches.
+    pub fn watches(&self) -> &WatchGroup {
+        &self.watches
     }
 
     /// Registers a process and begins to start it. It can be killed from now on.

@@ -11,7 +11,7 @@ use std::time::Duration;
 use engine::Error;
 use engine::files::{
     self, CopyOptions, FileEvent, FileEventBatch, FileEventKind, FileKind, FileWatcher, ResolveStrategy,
-    RootedPath, Roots, ScanBudget,
+    RootedPath, Roots, ScanBudget, WatchGroup,
 };
 use rustix::fs::{CWD, FileType, Mode};
 
@@ -208,7 +208,7 @@ fn a_copy_follows_symlinks_if_requested_and_never_out_of_the_roots() {
 
 fn watched(path: &RootedPath) -> (FileWatcher, Receiver<FileEventBatch>) {
     let (send, receive) = channel();
-    let watch = FileWatcher::start(path, true, move |changes| drop(send.send(changes))).unwrap();
+    let watch = WatchGroup::default().watch(path, true, move |changes| drop(send.send(changes))).unwrap();
     (watch, receive)
 }
 
@@ -272,10 +272,10 @@ fn a_watch_does_not_follow_links_out() {
     );
     assert_eq!(seen.len(), 1);
     assert!(matches!(
-        FileWatcher::start(&directory.path("out"), true, |_| {}),
+        WatchGroup::default().watch(&directory.path("out"), true, |_| {}),
         Err(Error::OutsideRoots { .. })
     ));
-    assert!(FileWatcher::start(&directory.path("missing"), true, |_| {}).is_err());
+    assert!(WatchGroup::default().watch(&directory.path("missing"), true, |_| {}).is_err());
 }
 
 #[test]
@@ -298,7 +298,7 @@ fn a_watch_can_be_dropped_while_its_sink_waits() {
         entered.send(()).ok();
         released.recv().ok();
     };
-    let watch = FileWatcher::start(&directory.path(""), true, sink).unwrap();
+    let watch = WatchGroup::default().watch(&directory.path(""), true, sink).unwrap();
     directory.make("new", "x");
     has_entered.recv_timeout(Duration::from_secs(20)).unwrap();
     let (dropped, is_dropped) = channel();

@@ -12,8 +12,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use engine::Error;
 use engine::files::patch::patch;
 use engine::files::{
-    self, Access, CopyOptions, Durability, Edit, FileHasher, FileWatcher, GlobOptions, GrepOptions,
-    ListOptions, PathGuard, ReadRange, ResolveStrategy, RootedPath, Roots, ScanBudget, WriteMode,
+    self, Access, CopyOptions, Durability, Edit, FileHasher, GlobOptions, GrepOptions, ListOptions,
+    PathGuard, ReadRange, ResolveStrategy, RootedPath, Roots, ScanBudget, WatchGroup, WriteMode,
     WriteOptions,
 };
 use engine::sandbox::{Confinement, Profile, ProtectedPaths};
@@ -106,7 +106,7 @@ const ON_FILES: &[Operation] = &[
     Operation("grep", Read, Link, |_, path| {
         files::grep_sorted(path, &GrepOptions::new("text"), &ScanBudget::unbounded()).map(drop)
     }),
-    Operation("watch", Read, Link, |_, path| FileWatcher::start(path, false, |_| {}).map(drop)),
+    Operation("watch", Read, Link, |_, path| WatchGroup::default().watch(path, false, |_| {}).map(drop)),
     Operation("copy from", Read, Nothing, |world, path| {
         files::copy(path, &world.admit("open/copied"), CopyOptions::default(), &ScanBudget::unbounded())
     }),
@@ -193,7 +193,7 @@ const ON_DIRECTORIES: &[Operation] = &[
     Operation("grep below", Read, Link, |_, path| {
         files::grep_sorted(path, &GrepOptions::new("text"), &ScanBudget::unbounded()).map(drop)
     }),
-    Operation("watch below", Read, Link, |_, path| FileWatcher::start(path, true, |_| {}).map(drop)),
+    Operation("watch below", Read, Link, |_, path| WatchGroup::default().watch(path, true, |_| {}).map(drop)),
     Operation("glob below", Read, Link, |world, path| {
         let pattern = format!("{}/*", path.as_path().display());
         files::glob(&world.roots, &world.top, &pattern, GlobOptions::default(), &ScanBudget::unbounded())
@@ -358,7 +358,8 @@ fn scans_exclude_denied_paths() {
 fn a_watch_does_not_report_denied_paths() {
     let world = world(ResolveStrategy::Kernel);
     let (told, changes) = std::sync::mpsc::channel();
-    let watch = FileWatcher::start(&world.admit("."), true, move |batch| drop(told.send(batch))).unwrap();
+    let watch =
+        WatchGroup::default().watch(&world.admit("."), true, move |batch| drop(told.send(batch))).unwrap();
     fs::write(world.top.join("secret/file"), "more").unwrap();
     fs::rename(world.top.join("secret/file"), world.top.join("secret/other")).unwrap();
     fs::write(world.top.join("secret/sub/new"), "more").unwrap();

@@ -58,7 +58,7 @@ pub use path::{ResolveStrategy, RootedPath, Roots};
 pub use read::{FileContent, ReadRange, read, read_cached};
 pub use scan::ScanBudget;
 pub use stat::{FileKind, Metadata, stat, stat_cached, stat_followed};
-pub use watch::FileWatcher;
+pub use watch::{FileWatcher, WatchGroup};
 pub use watch_batch::{FileEvent, FileEventBatch, FileEventKind};
 pub use write::{
     Durability, WriteMode, WriteOptions, WriteResult, unnamed_file, write, write_from, write_observed,

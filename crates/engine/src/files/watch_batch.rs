@@ -3,7 +3,6 @@
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
-use notify::event::{EventKind, ModifyKind, RenameMode};
 use rustix::io::Errno;
 
 use super::cleanup::is_temporary;
@@ -51,32 +50,39 @@ impl FileEventBatch {
     }
 }
 
+/// A change as the kernel reports it. The two halves of a rename have the same number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum RawChange {
+    Created,
+    Modified,
+    Removed,
+    MovedFrom(u32),
+    MovedTo(u32),
+}
+
 /// Collects events into a batch.
 #[derive(Debug, Default)]
 pub(super) struct EventBuffer {
     changes: Vec<Option<FileEvent>>,
     latest: HashMap<PathBuf, usize>,
     /// Renamed paths whose new name has not been reported.
-    leaving: HashMap<usize, PathBuf>,
+    leaving: HashMap<u32, PathBuf>,
     overflow: bool,
 }
 
 impl EventBuffer {
-    /// Adds one event; `spell` converts a path for the caller.
-    pub(super) fn add(&mut self, event: &notify::Event, spell: impl Fn(&Path) -> Option<PathBuf>) {
-        if event.need_rescan() {
-            self.overflow = true;
-        }
-        let paths: Vec<PathBuf> = event.paths.iter().filter_map(|path| spell(path)).collect();
-        let Some(path) = paths.first().cloned() else { return };
-        match event.kind {
-            EventKind::Create(_) => self.put(path, FileEventKind::Created),
-            EventKind::Remove(_) => self.put(path, FileEventKind::Removed),
-            EventKind::Modify(ModifyKind::Name(mode)) => {
-                self.renamed(mode, event.tracker(), path, paths.get(1))
-            }
-            EventKind::Modify(_) => self.put(path, FileEventKind::Modified),
-            EventKind::Access(_) | EventKind::Any | EventKind::Other => {}
+    /// Adds one change; `path` is spelled for the caller.
+    pub(super) fn add(&mut self, path: PathBuf, change: RawChange) {
+        match change {
+            RawChange::Created => self.put(path, FileEventKind::Created),
+            RawChange::Modified => self.put(path, FileEventKind::Modified),
+            RawChange::Removed => self.put(path, FileEventKind::Removed),
+            RawChange::MovedFrom(_) if self.leaving.len() >= MOST_CHANGES => self.overflow = true,
+            RawChange::MovedFrom(cookie) => drop(self.leaving.insert(cookie, path)),
+            RawChange::MovedTo(cookie) => match self.leaving.remove(&cookie) {
+                Some(from) => self.moved(from, path),
+                None => self.put(path, FileEventKind::Created),
+            },
         }
     }
 
@@ -95,22 +101,6 @@ impl EventBuffer {
         self.latest.clear();
         let changes = self.changes.drain(..).flatten().collect();
         FileEventBatch { changes, overflow: std::mem::take(&mut self.overflow) }
-    }
-
-    fn renamed(&mut self, mode: RenameMode, tracker: Option<usize>, path: PathBuf, to: Option<&PathBuf>) {
-        match (mode, tracker, to) {
-            (RenameMode::From, Some(tracker), _) => {
-                self.leaving.insert(tracker, path);
-            }
-            (RenameMode::From, None, _) => self.put(path, FileEventKind::Removed),
-            (RenameMode::To, Some(tracker), _) => match self.leaving.remove(&tracker) {
-                Some(from) => self.moved(from, path),
-                None => self.put(path, FileEventKind::Created),
-            },
-            // Both halves were reported before.
-            (RenameMode::Both, _, _) => {}
-            (_, _, _) => self.put(path, FileEventKind::Modified),
-        }
     }
 
     /// A rename. A file created and renamed within one batch is reported as created under its new name.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use engine::RootedPath;
-use engine::files::{self, FileWatcher};
+use engine::files::{self, FileWatcher, WatchGroup};
 use link::task::OwnedTask;
 use tokio::sync::Notify;
 use wire::exec_server::envelope;
@@ -17,7 +17,7 @@ use crate::core::request::{AuthorizedRequest, off_thread};
 
 /// Paths in one watch.
 const MAX_PATHS: usize = 1_024;
-/// Directories that are watched for them: each costs an inotify instance, of which a user has few.
+/// Directories that are watched for them.
 const MAX_WATCHED: usize = 32;
 
 /// Checks and converts a `fs/watchMissing` request. A newer watch of the connection replaces an older one.
@@ -32,7 +32,8 @@ pub(crate) fn watch(params: &Arc<v1::FsWatchMissingParams>, context: &Context<'_
     Ok(ExecServerPrepared::new(move |session, request| {
         session.state.missing = None;
         let Some(outgoing) = session.state.outgoing.clone() else { return };
-        let watch = run(watched, request, async move || {
+        let group = session.engine.watches().clone();
+        let watch = run((group, watched), request, async move || {
             let event = FsMissingChangedNotification { watch_id };
             let line = envelope::notification(v1::FS_MISSING_CHANGED, &event).unwrap_or_default();
             outgoing.event(Bytes::from(line)).await.ok();
@@ -42,10 +43,14 @@ pub(crate) fn watch(params: &Arc<v1::FsWatchMissingParams>, context: &Context<'_
 }
 
 /// Watches until something has changed, and calls `notify` once.
-async fn run(watched: Arc<WatchedPaths>, request: AuthorizedRequest, notify: impl AsyncFnOnce()) {
+async fn run(
+    (group, watched): (WatchGroup, Arc<WatchedPaths>),
+    request: AuthorizedRequest,
+    notify: impl AsyncFnOnce(),
+) {
     let changed = Arc::new(Notify::new());
     let (paths, signal) = (watched.clone(), changed.clone());
-    let watchers = off_thread(move || Ok(paths.watch(&signal))).await.unwrap_or_default();
+    let watchers = off_thread(move || Ok(paths.watch(&group, &signal))).await.unwrap_or_default();
     request.finish(Ok(FsWatchMissingResponse { watching: !watchers.is_empty() })).await;
     let mut before: Vec<bool> = Vec::new();
     while !watchers.is_empty() {
@@ -76,7 +81,7 @@ impl WatchedPaths {
 
     /// Watches the directories in which the paths would appear or disappear; empty if that is not possible, or if there
     /// is nothing to wait for.
-    fn watch(&self, changed: &Arc<Notify>) -> Vec<FileWatcher> {
+    fn watch(&self, group: &WatchGroup, changed: &Arc<Notify>) -> Vec<FileWatcher> {
         let mut directories: Vec<RootedPath> = Vec::new();
         for directory in self.missing.iter().chain(&self.present).filter_map(nearest_directory) {
             if !directories.contains(&directory) {
@@ -88,7 +93,7 @@ impl WatchedPaths {
         }
         let watch = |directory: &RootedPath| {
             let changed = changed.clone();
-            FileWatcher::start(directory, false, move |_changes| changed.notify_one())
+            group.watch(directory, false, move |_changes| changed.notify_one())
         };
         let started: Result<Vec<FileWatcher>, _> = directories.iter().map(watch).collect();
         // Something may have happened before the watches were set up.

@@ -1,6 +1,6 @@
 //! `fs.watch` and `fs.unwatch`: changes below a path, published as events.
 
-use engine::files::{FileEventBatch, FileEventKind, FileWatcher};
+use engine::files::{FileEventBatch, FileEventKind};
 use serde_json::json;
 use wire::rexd::v1::{self, RpcError, encode_event};
 
@@ -14,7 +14,7 @@ use crate::faces::rexd::errors::{rpc_error, text};
 use crate::faces::rexd::session::Session;
 
 /// Watches that a session may have at least, however few processes it may have.
-const MIN_WATCHES: usize = 64;
+const MIN_WATCHES: usize = 256;
 
 /// Checks and converts a `fs.watch` request.
 pub(crate) fn watch(params: &Params<v1::FsWatch>, context: &Context<'_>) -> PrepareResult {
@@ -36,11 +36,12 @@ fn start(session: &mut Session, file: FileAccess, recursive: bool, request: Auth
         Err(error) => return session.spawn(request.reject(rpc_error(error))),
     };
     let (session_id, handle, events) = (session.id.to_string(), session.handle(), session.events().clone());
+    let group = session.engine.watches().clone();
     let AuthorizedRequest { responder, guard, .. } = request;
     session.spawn(async move {
         let publish = publish_changes(session_id, watch_id.clone(), events);
         let started =
-            off_thread(move || FileWatcher::start(&file.path, recursive, publish).map_err(rpc_error)).await;
+            off_thread(move || group.watch(&file.path, recursive, publish).map_err(rpc_error)).await;
         drop(guard);
         match started {
             Ok(watch) => {
