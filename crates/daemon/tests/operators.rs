@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 use serde_json::{Value, json};
+use sha2::Digest as _;
 use testkit::http::{Http, bearer};
 use testkit::proc;
 use testkit::prometheus::{self, Exposition};
@@ -174,8 +175,59 @@ fn a_token_that_is_revoked_loses_its_connections_and_its_sessions_at_once() {
 }
 
 #[test]
+fn a_caller_at_its_limit_keeps_neither_another_caller_nor_the_operator_from_connecting() {
+    let tokens = ["greedy", "other"].map(|name| {
+        let secret = format!("{name}-token-that-is-long-enough-0123456789");
+        let table = format!(
+            "[[auth.tokens]]\nname = \"{name}\"\nscopes = [\"read\"]\nsha256 = \"{}\"\n",
+            hex::encode(sha2::Sha256::digest(&secret))
+        );
+        (secret, table)
+    });
+    let [(greedy, first), (other, second)] = tokens;
+    let limits = "[limits]\nmax_concurrent_sessions = 2\n[server]\nmax_connections = 8\n";
+    let sandbox = Sandbox::with_config(&format!("{limits}{first}{second}"));
+    let served = ServedDaemon::start(REXD, &sandbox);
+    let open = br#"{"jsonrpc":"2.0","id":1,"method":"session.open","params":{}}"#;
+    let post = |token: &str| {
+        let mut http = Http::connect(served.addresses.http).unwrap();
+        let answer = http.ask("/rpc", &bearer(Some(token)), Some(open)).unwrap();
+        let status = answer.head.status;
+        (http, status, serde_json::from_str::<Value>(&answer.body).unwrap())
+    };
+    let mut held = Vec::new();
+    for number in 0..4 {
+        let (http, status, answer) = post(&greedy);
+        assert_eq!(status, 200, "{answer}");
+        let is_open = answer["result"]["session_id"].is_string();
+        assert_eq!(is_open, number < 2, "{answer}");
+        if !is_open {
+            assert_eq!(answer["error"]["code"], -32008, "{answer}");
+            let message = answer["error"]["message"].as_str().unwrap();
+            assert!(
+                message.contains("of this caller") && message.contains("max_concurrent_sessions"),
+                "{answer}"
+            );
+        }
+        held.push(http);
+    }
+    // Half of the connections are its own; the fifth is one too many.
+    let (_http, status, answer) = post(&greedy);
+    assert_eq!(status, 503, "{answer}");
+    assert!(answer["error"]["message"].as_str().unwrap().contains("max_connections"), "{answer}");
+    for _ in 0..2 {
+        let (http, status, answer) = post(&other);
+        assert!(status == 200 && answer["result"]["session_id"].is_string(), "{answer}");
+        held.push(http);
+    }
+    for _ in 0..2 {
+        served.client(CarrierKind::Unix).open();
+    }
+}
+
+#[test]
 fn a_session_that_waits_for_its_client_makes_room_for_a_new_one() {
-    let sandbox = Sandbox::with_config("[limits]\nmax_concurrent_sessions = 2\n");
+    let sandbox = Sandbox::with_config("[limits]\nmax_concurrent_sessions = 1\n");
     let served = ServedDaemon::start(REXD, &sandbox);
     let mut other = served.client(CarrierKind::Unix);
     let other_session = other.open();

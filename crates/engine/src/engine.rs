@@ -1,8 +1,8 @@
 //! The engine: opens sessions, lists what runs, shuts down.
 
+use std::collections::HashMap;
 use std::fmt;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -20,7 +20,7 @@ pub struct EngineSettings {
     pub process_limits: ProcessLimits,
     /// How the members of a process tree are found again.
     pub containment: Containment,
-    /// Sessions that may be open at the same time.
+    /// Sessions that one owner may have open at the same time.
     pub max_sessions: usize,
     /// The sandbox of processes that have a confinement.
     pub sandbox: sandbox::SandboxSettings,
@@ -36,7 +36,7 @@ struct Shared {
     settings: EngineSettings,
     launcher: Arc<Launcher>,
     registry: Registry,
-    sessions: Arc<AtomicUsize>,
+    sessions: SessionCounts,
     stop: CancellationToken,
 }
 
@@ -53,10 +53,15 @@ impl Engine {
 
     /// Opens a session. Its processes end with it.
     pub fn open_session(&self) -> Result<Session, Error> {
+        self.open_session_of("")
+    }
+
+    /// Opens a session of this owner. Each owner has its own limit, so that none can use up the sessions of another.
+    pub fn open_session_of(&self, owner: &str) -> Result<Session, Error> {
         let shared = &self.shared;
         let limit = shared.settings.max_sessions;
-        let slot = SessionSlot::take(&shared.sessions, limit)
-            .ok_or(Error::LimitReached { what: "concurrent sessions", limit: limit as u64 })?;
+        let slot = SessionSlot::take(&shared.sessions, owner, limit)
+            .ok_or(Error::LimitReached { what: "concurrent sessions of this caller", limit: limit as u64 })?;
         self.session(shared.settings.process_limits.clone(), Some(slot))
     }
 
@@ -101,22 +106,35 @@ impl fmt::Debug for Engine {
     }
 }
 
-/// One of the places for sessions; free again when dropped.
+/// The open sessions of each owner that has any.
+type SessionCounts = Arc<Mutex<HashMap<Arc<str>, usize>>>;
+
+/// One of an owner's places for sessions; free again when dropped.
 #[derive(Debug)]
-pub(crate) struct SessionSlot(Arc<AtomicUsize>);
+pub(crate) struct SessionSlot {
+    counts: SessionCounts,
+    owner: Arc<str>,
+}
 
 impl SessionSlot {
-    fn take(taken: &Arc<AtomicUsize>, limit: usize) -> Option<SessionSlot> {
-        let add = |count: usize| (count < limit).then_some(count + 1);
-        taken
-            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, add)
-            .ok()
-            .map(|_before| SessionSlot(taken.clone()))
+    fn take(counts: &SessionCounts, owner: &str, limit: usize) -> Option<SessionSlot> {
+        let mut open = counts.lock().unwrap_or_else(PoisonError::into_inner);
+        let owner: Arc<str> = Arc::from(owner);
+        let count = open.get(&owner).copied().unwrap_or(0);
+        if count >= limit {
+            return None;
+        }
+        open.insert(owner.clone(), count + 1);
+        Some(SessionSlot { counts: counts.clone(), owner })
     }
 }
 
 impl Drop for SessionSlot {
     fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::Relaxed);
+        let mut open = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
+        match open.get_mut(&self.owner) {
+            Some(count) if *count > 1 => *count -= 1,
+            _ => drop(open.remove(&self.owner)),
+        }
     }
 }

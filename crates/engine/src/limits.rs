@@ -20,7 +20,7 @@ pub struct Limits {
     pub max_file_read_bytes: u64,
     /// Processes of one session that may run at the same time; the next start is refused.
     pub max_processes_per_session: usize,
-    /// Sessions that may be open at the same time; the next one is refused.
+    /// Sessions that one caller may have open at the same time; the next one is refused.
     pub max_concurrent_sessions: usize,
     /// What happens when a process reaches its output limit.
     pub on_output_limit: OnOutputLimit,

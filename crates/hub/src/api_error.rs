@@ -4,7 +4,7 @@ use axum::Json;
 use axum::response::{IntoResponse, Response};
 use http::StatusCode;
 use http::header::{self, HeaderName, HeaderValue};
-use link::listen::HandshakeError;
+use link::listen::{HandshakeError, TooManyOfCaller};
 use serde_json::json;
 
 use crate::store::StoreError;
@@ -51,6 +51,12 @@ impl ApiError {
             StatusCode::UPGRADE_REQUIRED => Some((header::UPGRADE, HeaderValue::from_static("websocket"))),
             _ => None,
         }
+    }
+}
+
+impl From<TooManyOfCaller> for ApiError {
+    fn from(error: TooManyOfCaller) -> ApiError {
+        ApiError::unavailable("too_many_connections", format!("{error}: close some of this token"))
     }
 }
 

@@ -10,7 +10,7 @@ use tokio::time::timeout;
 
 use super::connection::{FrameForwarder, RelayConnection};
 use super::router::RouterMessage;
-use super::{ExecutorId, Rendezvous, UpgradeRequest, queue};
+use super::{ExecutorId, Rendezvous, UpgradeRequest, caller, queue};
 use crate::api_error::ApiError;
 use crate::auth::{Secret, now};
 use crate::store::{ExecutorClaim, TokenId, TokenKind};
@@ -27,7 +27,7 @@ impl Rendezvous {
         connection: &HttpConnection,
     ) -> Result<Secret, ApiError> {
         let token = self.tokens.check(token, TokenKind::Executor).await?;
-        connection.slot.authenticate();
+        connection.slot.authenticate_as(&caller(token.id))?;
         let limit = i64::try_from(self.limits.executors_per_token).unwrap_or(i64::MAX);
         let claim = ExecutorClaim { token: token.id, limit, now: now() };
         match self.tokens.store().claim_executor(executor.as_str(), claim).await? {
@@ -63,7 +63,7 @@ impl Rendezvous {
             }
         };
         let UpgradeRequest { handshake, connection } = request;
-        connection.slot.authenticate();
+        connection.slot.authenticate_as(&caller(token))?;
         let (response, upgraded) = handshake.accept();
         let rendezvous = self.clone();
         self.tasks.spawn(async move {

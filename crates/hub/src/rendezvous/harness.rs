@@ -10,7 +10,7 @@ use super::connection::{FrameForwarder, RelayConnection};
 use super::executor::within;
 use super::queue::{self, FrameReceiver};
 use super::router::{ConnectionId, RouterMessage, StreamRouterHandle};
-use super::{ExecutorId, Rendezvous, UpgradeRequest};
+use super::{ExecutorId, Rendezvous, UpgradeRequest, caller};
 use crate::api_error::ApiError;
 use crate::store::{TokenId, TokenKind};
 
@@ -23,7 +23,7 @@ impl Rendezvous {
         request: UpgradeRequest,
     ) -> Result<Response, ApiError> {
         let token = self.tokens.check(token, TokenKind::Harness).await?.id;
-        request.connection.slot.authenticate();
+        request.connection.slot.authenticate_as(&caller(token))?;
         let (sender, response) = oneshot::channel();
         let rendezvous = self.clone();
         // A task, so that an admitted harness is also removed when this request is cancelled.

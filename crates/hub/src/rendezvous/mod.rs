@@ -95,6 +95,11 @@ impl Rendezvous {
     }
 }
 
+/// A token as the caller whose connections are counted.
+fn caller(token: TokenId) -> Arc<str> {
+    Arc::from(token.0.to_string())
+}
+
 /// A request that asks for a WebSocket, and its connection.
 #[derive(Debug)]
 pub(crate) struct UpgradeRequest {

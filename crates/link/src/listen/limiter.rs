@@ -1,6 +1,7 @@
 //! The limit on connections. Unauthenticated connections cannot exhaust it: the oldest of them is closed for a new one.
+//! Neither can a single caller: it may have half of them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::Notify;
@@ -23,6 +24,18 @@ struct LimiterState {
     open: usize,
     next: u64,
     unauthenticated: BTreeMap<u64, CancellationToken>,
+    /// The caller of each connection that was authenticated for one.
+    callers: HashMap<u64, Arc<str>>,
+    /// The number of connections of each caller.
+    counts: HashMap<Arc<str>, usize>,
+}
+
+/// A caller has as many connections as it may have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("too many connections of this caller (limit {limit})")]
+pub struct TooManyOfCaller {
+    /// The limit per caller.
+    pub limit: usize,
 }
 
 impl ConnectionLimiter {
@@ -60,6 +73,11 @@ impl ConnectionLimiter {
         }
     }
 
+    /// Connections that one caller may have: half of all, rounded up.
+    pub fn limit_of_caller(&self) -> usize {
+        self.limit.div_ceil(2)
+    }
+
     /// Closes the oldest unauthenticated connection, if there is one.
     pub fn evict_oldest(&self) {
         self.state().evict_oldest();
@@ -76,6 +94,16 @@ impl ConnectionLimiter {
 }
 
 impl LimiterState {
+    fn release(&mut self, number: u64) {
+        self.unauthenticated.remove(&number);
+        self.open -= 1;
+        let Some(caller) = self.callers.remove(&number) else { return };
+        match self.counts.get_mut(&caller) {
+            Some(count) if *count > 1 => *count -= 1,
+            _ => drop(self.counts.remove(&caller)),
+        }
+    }
+
     fn evict_oldest(&mut self) -> bool {
         let oldest = self.unauthenticated.pop_first();
         if let Some((_, evicted)) = &oldest {
@@ -99,6 +127,22 @@ impl ConnectionSlot {
         self.limiter.state().unauthenticated.remove(&self.number);
     }
 
+    /// Marks the connection as authenticated for a caller and counts it for that caller, if it has no other yet. At the
+    /// caller's limit it stays unauthenticated: close it.
+    pub fn authenticate_as(&self, caller: &Arc<str>) -> Result<(), TooManyOfCaller> {
+        let (mut state, limit) = (self.limiter.state(), self.limiter.limit_of_caller());
+        if !state.callers.contains_key(&self.number) {
+            let count = state.counts.get(caller).copied().unwrap_or(0);
+            if count >= limit {
+                return Err(TooManyOfCaller { limit });
+            }
+            state.counts.insert(caller.clone(), count + 1);
+            state.callers.insert(self.number, caller.clone());
+        }
+        state.unauthenticated.remove(&self.number);
+        Ok(())
+    }
+
     /// Waits until the connection has to be closed in favour of another.
     pub async fn evicted(&self) {
         self.evicted.cancelled().await;
@@ -108,8 +152,7 @@ impl ConnectionSlot {
 impl Drop for ConnectionSlot {
     fn drop(&mut self) {
         let mut state = self.limiter.state();
-        state.unauthenticated.remove(&self.number);
-        state.open -= 1;
+        state.release(self.number);
         drop(state);
         self.limiter.released.notify_one();
     }
@@ -132,6 +175,31 @@ mod tests {
         let evicted: Vec<bool> = slots.iter().take(2).map(|slot| slot.evicted.is_cancelled()).collect();
         assert_eq!(evicted, [true, false]);
         assert!(!first.evicted.is_cancelled());
+    }
+
+    #[test]
+    fn a_caller_at_its_limit_leaves_connections_to_others() {
+        let limiter = ConnectionLimiter::new(5);
+        let (greedy, other): (Arc<str>, Arc<str>) = (Arc::from("token:greedy"), Arc::from("token:other"));
+        let mut slots: Vec<ConnectionSlot> = (0..3).map(|_| limiter.try_acquire().unwrap()).collect();
+        for slot in &slots {
+            slot.authenticate_as(&greedy).unwrap();
+            // Further requests on the same connection count once.
+            slot.authenticate_as(&greedy).unwrap();
+        }
+        let one_more = limiter.try_acquire().unwrap();
+        assert_eq!(one_more.authenticate_as(&greedy), Err(TooManyOfCaller { limit: 3 }));
+        let for_other = limiter.try_acquire().unwrap();
+        for_other.authenticate_as(&other).unwrap();
+        // The rejected one is unauthenticated, and is closed for a new one.
+        let second = limiter.try_acquire().unwrap();
+        assert!(one_more.evicted.is_cancelled());
+        second.authenticate_as(&other).unwrap();
+        slots.pop();
+        drop(one_more);
+        limiter.try_acquire().unwrap().authenticate_as(&greedy).unwrap();
+        drop((slots, for_other, second));
+        assert!(limiter.state().callers.is_empty() && limiter.state().counts.is_empty());
     }
 
     #[tokio::test]

@@ -33,7 +33,7 @@ pub use deadlines::{ConnectionPhase, PhaseDeadlines};
 pub use handshake::{HandshakeError, UpgradedStream, WebSocketHandshake, has_token};
 pub use host::{Host, WebOrigin, is_loopback_address};
 pub use http::{ConnectionRejection, HttpServer, HttpService, WhenFull};
-pub use limiter::{ConnectionLimiter, ConnectionSlot};
+pub use limiter::{ConnectionLimiter, ConnectionSlot, TooManyOfCaller};
 pub use observed::{ObservedStream, StreamObserver};
 pub use origin::{OriginCheck, OriginError};
 pub use proxies::{Network, NotANetwork};

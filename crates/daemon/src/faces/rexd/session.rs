@@ -172,7 +172,8 @@ pub(super) fn open(
     };
     let reported_roots =
         convert::reported_roots(&roots, params.workspace_roots.as_deref().unwrap_or_default());
-    let engine = core.engine.open_session().map_err(|error| too_many_sessions(face, caller, error))?;
+    let engine =
+        core.engine.open_session_of(&caller.name).map_err(|error| too_many_sessions(face, caller, error))?;
     let id: Arc<str> = Arc::from(format!("s_{}", engine::session::random_name().map_err(rpc_error)?));
     let resume_token = if params.resume && face.may_resume { Some(secret()?) } else { None };
     let keeps_events = resume_token.is_some() || connection.is_none();
@@ -239,7 +240,8 @@ async fn respond(responder: Responder, mut result: v1::SessionOpenResult, compre
 
 /// There is no capacity for another session: the caller's session that has waited longest for its client ends.
 fn too_many_sessions(face: &Rexd, caller: &Caller, error: engine::Error) -> RpcError {
-    let error = rpc_error(error);
+    let mut error = rpc_error(error);
+    error.message.push_str("; close one, or raise limits.max_concurrent_sessions");
     let Some(oldest) = face.sessions().longest_disconnected(caller) else { return error };
     tracing::warn!(session = &*oldest.id, "too many sessions: ending the one that was disconnected first");
     oldest.end_soon();

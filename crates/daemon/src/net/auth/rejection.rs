@@ -1,7 +1,8 @@
 //! Rejections: why a request is not authenticated or authorized, for the response, the log and the metrics.
 
 use http::StatusCode;
-use wire::rexd::v1::codes::{INVALID_REQUEST, UNAUTHORIZED};
+use link::listen::TooManyOfCaller;
+use wire::rexd::v1::codes::{INVALID_REQUEST, RESOURCE_LIMIT, UNAUTHORIZED};
 
 use super::caller::{Caller, Scope};
 
@@ -43,6 +44,16 @@ impl AuthRejection {
     /// The peer of a unix socket is a process that a sandbox confines, or it cannot be checked.
     pub fn confined(message: impl Into<String>) -> Self {
         Self::forbidden("confined", message)
+    }
+
+    /// The caller has too many connections.
+    pub fn too_many_connections(caller: &Caller, TooManyOfCaller { limit }: TooManyOfCaller) -> Self {
+        let message = format!(
+            "too many connections of {} (limit {limit}, half of server.max_connections); close some, or raise it",
+            caller.name
+        );
+        let status = StatusCode::SERVICE_UNAVAILABLE;
+        Self { status, code: RESOURCE_LIMIT, message, reason: "connections" }
     }
 
     /// The caller lacks a scope.

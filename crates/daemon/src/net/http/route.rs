@@ -56,8 +56,11 @@ pub(super) async fn respond(exchange: &HttpExchange, request: Request<Incoming>)
         Ok(caller) => caller,
         Err(rejection) => return response::and_close(response::rejected(&rejection)),
     };
-    if caller.is_some() {
-        connection.slot.authenticate();
+    if let Some(caller) = &caller
+        && let Err(error) = connection.slot.authenticate_as(&caller.name)
+    {
+        front_end.metrics.refused(metrics::RefusalReason::Connections);
+        return response::and_close(response::rejected(&AuthRejection::too_many_connections(caller, error)));
     }
     let Some(route) = route else { return response::bad(StatusCode::NOT_FOUND, "no such path") };
     if let Some(response) = wrong_method(route, request.method()) {
