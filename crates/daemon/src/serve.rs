@@ -20,6 +20,7 @@ use engine::audit::{AuditSink, NoAudit};
 use engine::files::Durability;
 use engine::process::{Containment, ProcessLimits};
 use engine::{Engine, EngineSettings, Limits, Roots};
+use link::ByteBudget;
 use link::stdio::Streams;
 use link::task::OwnedTask;
 use tokio_util::sync::CancellationToken;
@@ -65,7 +66,7 @@ pub async fn stdio(config: &Config, paths: &Paths) -> anyhow::Result<()> {
     if let HandoverOutcome::Declined(streams) = outcome {
         let _peers = serve_peers(&face);
         let context = ConnectionContext::new(Caller::on_stdio(), Transport::Stdio);
-        rexd::serve(face.clone(), streams.into_link(&link_limits()), context, stop.clone()).await;
+        rexd::serve(face.clone(), streams.into_link(&link_limits(&core)), context, stop.clone()).await;
         if let Some(resume) = &resume {
             resume.wait(face.sessions(), &stop).await;
         }
@@ -122,6 +123,8 @@ pub fn core(
         max_sessions: config.limits.max_concurrent_sessions,
         sandbox: crate::core::sandbox::settings(config)?,
     };
+    let budget = ByteBudget::new(config.server.max_buffered_bytes);
+    let measured = budget.clone();
     Ok(Core {
         engine: Engine::start(settings),
         roots: Roots::new(config.roots.clone()),
@@ -133,6 +136,8 @@ pub fn core(
         audit,
         peers: Peers::new(paths.state.as_deref()),
         keepers: keepers(config, paths),
+        budget,
+        _budget_gauge: metrics.queue("received_bytes", move || measured.used()),
         metrics,
         traces: Traces::off(),
         tasks: TaskTracker::new(),
@@ -166,8 +171,8 @@ fn keepers(config: &Config, paths: &Paths) -> Option<Keepers> {
 }
 
 /// Few events are queued in the lane, so that a response overtakes most of them and memory use stays constant.
-pub(crate) fn link_limits() -> link::Limits {
-    link::Limits { event_slots: 2, ..link::Limits::default() }
+pub(crate) fn link_limits(core: &Core) -> link::Limits {
+    link::Limits { event_slots: 2, budget: core.budget.clone(), ..link::Limits::default() }
 }
 
 fn bounds(limits: &Limits, paths: &Paths) -> ProcessLimits {

@@ -47,6 +47,9 @@ pub struct Limits {
     pub streams_per_executor: usize,
     /// Bytes queued for one harness; beyond it, the harness is disconnected.
     pub queued_bytes: usize,
+    /// Bytes of all frames that are received or queued, except 64 KiB of each connection. A connection that needs more waits,
+    /// then it is closed.
+    pub buffered_bytes: usize,
     /// Bytes of one connection on their way to another; beyond it, reading from the connection pauses.
     pub in_flight_bytes: usize,
     /// The time that a harness waits for a disconnected executor; then it is rejected. Less than the ten seconds of Codex's
@@ -74,6 +77,7 @@ impl Default for Limits {
             streams_per_harness: 1024,
             streams_per_executor: 16 * 1024,
             queued_bytes: 96 << 20,
+            buffered_bytes: 256 << 20,
             in_flight_bytes: 1 << 20,
             executor_away: Duration::from_secs(8),
             ping: Duration::from_secs(30),

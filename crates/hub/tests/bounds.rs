@@ -3,6 +3,9 @@
 
 mod support;
 
+use std::io::Write as _;
+use std::net::Shutdown;
+use std::sync::mpsc::channel;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -133,4 +136,46 @@ fn a_silent_peer_is_disconnected() {
     executor.expect("a", "x");
     // The executor answers pings while it reads; the harness does not read.
     assert_eq!(executor.reset_next(), "a");
+}
+
+/// The first bytes of a masked binary frame of 3 MiB, without its end.
+fn partial_frame(bytes: usize) -> Vec<u8> {
+    let mut frame = vec![0x82, 0x80 | 127];
+    frame.extend((3_u64 << 20).to_be_bytes());
+    frame.resize(14 + bytes, 0);
+    frame
+}
+
+/// ARCHITECTURE.md, invariant 62.
+#[test]
+fn partial_frames_of_all_connections_stay_within_one_limit() {
+    let (hub, token, harness) = hub_with_tokens(Limits { buffered_bytes: 4 << 20, ..Limits::default() });
+    let mut executor = hub.executor("e", &token);
+    let mut other = hub.harness("e", &harness);
+    let partial: Vec<Peer> = (0..12).map(|_| hub.harness("e", &harness)).collect();
+    let streams: Vec<_> = partial.iter().map(|peer| peer.stream().try_clone().unwrap()).collect();
+    let frame = partial_frame(2 << 20);
+    let (ended, ends) = channel();
+    std::thread::scope(|scope| {
+        for mut peer in partial {
+            let (frame, ended) = (&frame, ended.clone());
+            scope.spawn(move || {
+                // Fails for a connection that is closed before all is sent.
+                peer.stream().write_all(frame).ok();
+                ended.send(peer.end()).ok();
+            });
+        }
+        for _ in 0..20 {
+            works(&mut other, &mut executor);
+        }
+        // Two frames of 2 MiB fit; the other connections are closed, or reset while they send.
+        for _ in 0..10 {
+            let end = ends.recv_timeout(Duration::from_secs(60)).expect("a connection that ends");
+            assert!(matches!(end, None | Some(1013)), "{end:?}");
+        }
+        works(&mut other, &mut executor);
+        for stream in streams {
+            stream.shutdown(Shutdown::Both).ok();
+        }
+    });
 }

@@ -5,7 +5,7 @@ use std::io;
 use std::pin::pin;
 use std::task::{Context, Poll};
 
-use bytes::{Bytes, BytesMut};
+use bytes::{BufMut as _, Bytes, BytesMut};
 use tokio::io::{AsyncRead, AsyncReadExt};
 
 /// The size of a read on an idle connection.
@@ -30,6 +30,16 @@ impl Intake {
         Intake { buffer, read_bytes: SMALL_READ }
     }
 
+    /// The size of the next read.
+    pub(crate) fn read_bytes(&self) -> usize {
+        self.read_bytes
+    }
+
+    /// Reads little at once from now on.
+    pub(crate) fn read_less(&mut self) {
+        self.read_bytes = SMALL_READ;
+    }
+
     /// Reads once into the buffer.
     pub(crate) fn poll_fill<R>(&mut self, cx: &mut Context<'_>, input: &mut R) -> Poll<io::Result<usize>>
     where
@@ -40,7 +50,8 @@ impl Intake {
         }
         let free = self.buffer.capacity() - self.buffer.len();
         // The future keeps no state between polls: it is one call of `poll_read`.
-        let polled = pin!(input.read_buf(&mut self.buffer)).poll(cx);
+        let mut part = (&mut self.buffer).limit(self.read_bytes);
+        let polled = pin!(input.read_buf(&mut part)).poll(cx);
         match &polled {
             Poll::Ready(Ok(read)) if *read >= free.min(self.read_bytes) => {
                 self.read_bytes = (self.read_bytes * 4).min(LARGE_READ);

@@ -18,6 +18,7 @@
 //! [`listen`] is the server side: accepting, limits, TLS, HTTP and upgrades. [`task::OwnedTask`] is a spawned task with an
 //! owner.
 
+mod budget;
 pub mod child;
 pub mod dial;
 mod intake;
@@ -42,6 +43,7 @@ use std::pin::Pin;
 use bytes::Bytes;
 use futures_util::{Stream, StreamExt};
 
+pub use budget::{Allowance, BudgetExhausted, ByteBudget, FREE_BYTES};
 pub use lanes::{Closed, Outgoing, TryRespondError};
 pub use posted::{Answers, posted};
 use task::OwnedTask;
@@ -80,6 +82,8 @@ pub struct Limits {
     pub control_bytes: usize,
     /// Queued events; beyond it, senders wait. Few, so that a response overtakes almost all output.
     pub event_slots: usize,
+    /// The bytes of received messages, together with other links.
+    pub budget: ByteBudget,
 }
 
 impl Default for Limits {
@@ -89,6 +93,7 @@ impl Default for Limits {
             control_slots: 1_024,
             control_bytes: 16 * 1024 * 1024,
             event_slots: 4,
+            budget: ByteBudget::default(),
         }
     }
 }

@@ -3,6 +3,7 @@
 //! Reading: CRLF counts as a newline, blank lines are skipped, the last line needs no newline, and a line over the limit is
 //! reported and skipped without being stored. Writing: responses first, all queued messages in one vectored write.
 
+use bytes::BytesMut;
 use tokio::io::{AsyncRead, AsyncWrite};
 
 use crate::lanes::lanes;
@@ -16,7 +17,8 @@ where
     R: AsyncRead + Unpin + Send + 'static,
     W: AsyncWrite + Unpin + Send + 'static,
 {
-    link_until(Lines::new(input, limits.line_bytes), output, limits, std::future::pending())
+    let lines = Lines::begun(input, (limits.line_bytes, &limits.budget), (BytesMut::new(), false));
+    link_until(lines, output, limits, std::future::pending())
 }
 
 /// Like [`link`] for an output whose closed reader can be detected.

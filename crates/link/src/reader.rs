@@ -9,6 +9,7 @@ use futures_util::Stream;
 use tokio::io::AsyncRead;
 
 use crate::Incoming;
+use crate::budget::{Allowance, ByteBudget};
 use crate::intake::{Intake, is_blank};
 
 /// Texts up to this length are searched without memchr.
@@ -24,6 +25,7 @@ pub struct Lines<R> {
     /// The length so far of a line over the limit, which is skipped.
     skipping: Option<u64>,
     line_bytes: usize,
+    allowance: Allowance,
     state: InputState,
 }
 
@@ -41,13 +43,18 @@ enum InputState {
 impl<R: AsyncRead + Unpin> Lines<R> {
     /// Reads lines of at most `line_bytes`.
     pub fn new(input: R, line_bytes: usize) -> Lines<R> {
-        Lines::begun(input, line_bytes, (BytesMut::new(), false))
+        Lines::begun(input, (line_bytes, &ByteBudget::default()), (BytesMut::new(), false))
     }
 
     /// Like [`Lines::new`] after some bytes, and possibly the end, were read.
-    pub(crate) fn begun(input: R, line_bytes: usize, (read, has_ended): (BytesMut, bool)) -> Lines<R> {
+    pub(crate) fn begun(
+        input: R,
+        (line_bytes, budget): (usize, &ByteBudget),
+        (read, has_ended): (BytesMut, bool),
+    ) -> Lines<R> {
         let state = if has_ended { InputState::Ending } else { InputState::Open };
-        Lines { input, intake: Intake::new(read), scanned: 0, skipping: None, line_bytes, state }
+        let (intake, allowance) = (Intake::new(read), budget.allowance());
+        Lines { input, intake, scanned: 0, skipping: None, line_bytes, allowance, state }
     }
 
     /// The next message in the buffer.
@@ -90,17 +97,22 @@ impl<R: AsyncRead + Unpin> Lines<R> {
         if is_blank(&line) {
             return None;
         }
-        Some(Incoming::Message(self.intake.message(line)))
+        Some(Incoming::Message(self.allowance.attach(self.intake.message(line))))
     }
 
     fn skip_if_too_long(&mut self) {
         // One byte more than the limit may be the carriage return of a line within it.
         if self.skipping.is_some() || self.intake.buffer.len() > self.line_bytes.saturating_add(1) {
-            let skipped = self.skipping.unwrap_or(0) + self.intake.buffer.len() as u64;
-            self.skipping = Some(skipped);
-            self.intake.buffer.clear();
-            self.scanned = 0;
+            self.skip();
         }
+    }
+
+    /// Discards what there is of the line, and then the rest of it.
+    fn skip(&mut self) {
+        let skipped = self.skipping.unwrap_or(0) + self.intake.buffer.len() as u64;
+        self.skipping = Some(skipped);
+        self.intake.buffer.clear();
+        self.scanned = 0;
     }
 }
 
@@ -130,7 +142,16 @@ impl<R: AsyncRead + Unpin> Stream for Lines<R> {
                 }
                 InputState::Ended => return Poll::Ready(None),
             }
-            match ready!(this.intake.poll_fill(cx, &mut this.input)) {
+            if let Err(error) = ready!(this.allowance.poll_read(cx, &mut this.intake, 0)) {
+                tracing::warn!(%error, "skipping a message");
+                this.skip();
+                this.intake.buffer = BytesMut::new();
+                this.allowance.keep(0);
+                continue;
+            }
+            let filled = this.intake.poll_fill(cx, &mut this.input);
+            this.allowance.keep(this.intake.buffer.len() + this.intake.read_bytes());
+            match ready!(filled) {
                 Ok(0) => this.state = InputState::Ending,
                 Ok(_) => {}
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}

@@ -116,7 +116,12 @@ impl Streams {
     pub fn into_link(self, limits: &Limits) -> Link {
         let Streams { input, output, read, is_over } = self;
         let gone = output.reader_gone();
-        ndjson::link_until(Lines::begun(input, limits.line_bytes, (read, is_over)), output, limits, gone)
+        ndjson::link_until(
+            Lines::begun(input, (limits.line_bytes, &limits.budget), (read, is_over)),
+            output,
+            limits,
+            gone,
+        )
     }
 
     /// Converts both to byte streams.

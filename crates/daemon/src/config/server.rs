@@ -35,6 +35,8 @@ pub struct ServerConfig {
     pub client_ca: Option<PathBuf>,
     /// The maximal number of connections; further ones are refused.
     pub max_connections: usize,
+    /// The bytes of all messages that are being received, except 64 KiB of each connection.
+    pub max_buffered_bytes: usize,
     /// The interval of pings on an idle connection.
     pub ping: Duration,
     /// How long an HTTP session without an event stream is kept.
@@ -87,6 +89,7 @@ pub(super) fn server(section: Section<'_, '_>) -> Result<ServerConfig, ConfigErr
         tls: tls(&section)?,
         client_ca: section.file("client_ca")?,
         max_connections: section.count("max_connections", 2_048)?,
+        max_buffered_bytes: section.count("max_buffered_bytes", 256 * 1024 * 1024)?,
         ping: time("ping_ms", 20_000)?,
         session_idle: time("session_idle_ms", 300_000)?,
         resume_for: time("resume_ms", 600_000)?,

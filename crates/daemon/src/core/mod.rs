@@ -51,12 +51,12 @@ use engine::approval::Approvals;
 use engine::audit::AuditSink;
 use engine::files::Durability;
 use engine::{Engine, Limits, Roots};
-use link::Writing;
+use link::{ByteBudget, Writing};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::keeper::Keepers;
-use crate::observe::metrics::Metrics;
+use crate::observe::metrics::{Metrics, QueueGauge};
 use crate::observe::traces::Traces;
 use peers::Peers;
 use runtime_policy::RuntimePolicyHandle;
@@ -102,6 +102,10 @@ pub struct Core {
     pub audit: Arc<dyn AuditSink>,
     /// Counters and gauges of this daemon.
     pub metrics: Metrics,
+    /// The bytes of all messages that are being received.
+    pub budget: ByteBudget,
+    /// Reports the used part of the budget.
+    pub(crate) _budget_gauge: QueueGauge,
     /// Spans for a collector, if one is configured.
     pub traces: Traces,
     /// Owns the tasks that belong to no session and no connection.

@@ -31,7 +31,7 @@ pub async fn exec_server(config: &Config, paths: &Paths, face: &ExecServerArgs) 
     let _peers = serve_peers(&core);
     match face.transport {
         ExecServerTransport::Stdio => {
-            let link = link::stdio::open(&exec_server::link_limits())
+            let link = link::stdio::open(&exec_server::link_limits(&core))
                 .context("cannot use standard input and output")?;
             let context = ConnectionContext::new(Caller::on_stdio(), Transport::Stdio);
             exec_server::serve(service.clone(), link, context).await;

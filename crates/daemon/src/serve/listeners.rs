@@ -128,6 +128,7 @@ fn sockets(
     let mut core = core(config, paths, (audit.clone(), metrics.clone()), ending.stop.clone())?;
     core.traces = traces;
     let file = &config.server;
+    let limits = link_limits(&core);
     let front_end = HttpFrontEnd {
         face: Arc::new(Rexd::new(Arc::new(core), Some(retention(file)), None)),
         authenticator: Authenticator::new(auth.clone(), file),
@@ -138,7 +139,7 @@ fn sockets(
         ws_path: file.ws_path.clone(),
         heartbeat: HEARTBEAT,
         websocket: link::websocket::Settings { ping_every: file.ping, deadline: file.ping * 2 + PING_GRACE },
-        limits: link_limits(),
+        limits,
         stop: ending.stop.clone(),
         tasks: TaskTracker::new(),
     };
@@ -227,8 +228,8 @@ fn announce_token(auth: &Auth) -> anyhow::Result<()> {
 
 /// Serves standard streams beside the sockets; the daemon does not end with them.
 fn serve_stdio(sockets: &Sockets) -> anyhow::Result<()> {
-    let link = link::stdio::open(&link_limits()).context("cannot use standard input and output")?;
     let server = sockets.front_end();
+    let link = link::stdio::open(&server.limits).context("cannot use standard input and output")?;
     let context = ConnectionContext::new(Caller::on_stdio(), Transport::Stdio);
     let counted = server.metrics.connection(Transport::Stdio);
     let serving = rexd::serve(server.face.clone(), link, context, server.stop.clone());

@@ -6,7 +6,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use link::listen::{HttpConnection, UpgradedStream};
 use link::websocket::{self, Close, Closer, Role, Settings};
-use link::{Incoming, Link, Outgoing, Receiver, Writing};
+use link::{ByteBudget, Incoming, Link, Outgoing, Receiver, Writing};
 use tokio::sync::{Semaphore, mpsc};
 use tokio::time::timeout;
 
@@ -100,12 +100,13 @@ impl RelayConnection {
     pub(super) fn new(
         upgraded: UpgradedStream,
         http: Arc<HttpConnection>,
-        limits: &Limits,
+        (limits, budget): (&Limits, &ByteBudget),
     ) -> RelayConnection {
         let settings = Settings { ping_every: limits.ping, deadline: limits.silence };
         let limits = link::Limits {
             line_bytes: limits.frame_bytes,
             event_slots: FRAMES_IN_WRITER,
+            budget: budget.clone(),
             ..link::Limits::default()
         };
         let UpgradedStream { stream, read_already } = upgraded;

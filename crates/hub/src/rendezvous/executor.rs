@@ -80,7 +80,7 @@ impl Rendezvous {
         token: TokenId,
         (stream, connection): (UpgradedStream, Arc<HttpConnection>),
     ) {
-        let connection = RelayConnection::new(stream, connection, &self.limits);
+        let connection = RelayConnection::new(stream, connection, (&self.limits, &self.budget));
         let router = self.router(executor);
         let (sender, mut receiver) = queue::queue(self.limits.queued_bytes.saturating_mul(QUEUE_FACTOR));
         let (id_sender, id) = oneshot::channel();

@@ -60,7 +60,7 @@ impl Rendezvous {
             return forwarder.disconnect().await;
         };
         tracing::info!(executor = executor.as_str(), "harness connected");
-        let connection = RelayConnection::new(stream, connection, &self.limits);
+        let connection = RelayConnection::new(stream, connection, (&self.limits, &self.budget));
         let closing = connection.carry(&forwarder, &mut receiver, self.ended(token)).await;
         drop(receiver);
         forwarder.disconnect().await;

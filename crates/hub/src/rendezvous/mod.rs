@@ -21,6 +21,7 @@ use crate::auth::Tokens;
 use crate::config::Limits;
 use crate::store::TokenId;
 use connection::CloseReason;
+use link::ByteBudget;
 use link::listen::{HttpConnection, WebSocketHandshake};
 use router::{StreamRouterHandle, WeakStreamRouterHandle};
 use ticket::Tickets;
@@ -55,6 +56,8 @@ impl ExecutorId {
 #[derive(Debug)]
 pub(crate) struct Rendezvous {
     limits: Arc<Limits>,
+    /// The bytes of all frames.
+    budget: ByteBudget,
     tokens: Tokens,
     tickets: Tickets,
     /// The running routers. Their connections keep them running, not this map.
@@ -70,7 +73,9 @@ impl Rendezvous {
         stop: CancellationToken,
         tasks: TaskTracker,
     ) -> Rendezvous {
-        Rendezvous { limits, tokens, tickets: Tickets::default(), routers: Mutex::default(), stop, tasks }
+        let budget = ByteBudget::new(limits.buffered_bytes);
+        let (tickets, routers) = (Tickets::default(), Mutex::default());
+        Rendezvous { limits, budget, tokens, tickets, routers, stop, tasks }
     }
 
     /// The router of an executor; started if it is not running.

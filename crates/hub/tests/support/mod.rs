@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a failed test panics")]
 #![allow(dead_code, reason = "not every test needs everything")]
 
+use std::io::ErrorKind;
 use std::net::{SocketAddr, TcpStream};
 use std::path::Path;
 use std::thread::JoinHandle;
@@ -207,6 +208,24 @@ impl Peer {
         match self.next() {
             Received::Closed(code, _reason) => code,
             other => panic!("not closed: {other:?}"),
+        }
+    }
+
+    /// The stream below, for raw bytes.
+    pub(crate) fn stream(&self) -> &TcpStream {
+        self.socket.get_ref()
+    }
+
+    /// Waits for the end; the code of the close frame, if there is one.
+    pub(crate) fn end(&mut self) -> Option<u16> {
+        loop {
+            match self.socket.read() {
+                Ok(Message::Close(close)) => return close.map(|close| close.code.into()),
+                Ok(_other) => {}
+                Err(tungstenite::Error::Io(error))
+                    if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {}
+                Err(_gone) => return None,
+            }
         }
     }
 

@@ -74,6 +74,8 @@ impl Close {
     pub const GOING_AWAY: u16 = 1001;
     /// The peer violated the protocol.
     pub const PROTOCOL: u16 = 1002;
+    /// The server cannot receive the message now.
+    pub const TRY_AGAIN: u16 = 1013;
     /// The peer's access is rejected or revoked.
     pub const REVOKED: u16 = 1008;
 
@@ -139,7 +141,7 @@ where
         true => BytesMut::new(),
         false => BytesMut::from(read_already),
     };
-    let frames = Frames::new(input, read_already, (role, content), limits.line_bytes, shared.clone());
+    let frames = Frames::new(input, read_already, (role, content), limits, shared.clone());
     let framing = Framer { role, content, compression: compression.clone() };
     let writer = Writer::new(output, framing, settings.clone(), shared.clone());
     let input = frames.returned_input();

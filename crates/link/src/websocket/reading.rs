@@ -13,9 +13,10 @@ use tungstenite::protocol::frame::coding::{CloseCode, Control, Data, OpCode};
 
 use super::shared::Shared;
 use super::{Close, Content, Role};
-use crate::Incoming;
+use crate::budget::{Allowance, BudgetExhausted};
 use crate::intake::{Intake, is_blank};
 use crate::packing::{is_packed, unpack};
+use crate::{Incoming, Limits};
 
 /// The limit on the payload of a control frame.
 const MAX_CONTROL: u64 = 125;
@@ -31,6 +32,7 @@ pub(super) struct Frames<R> {
     role: Role,
     content: Content,
     line_bytes: usize,
+    allowance: Allowance,
     shared: Arc<Shared>,
     /// The frame whose payload is read next.
     frame: Option<Frame>,
@@ -68,7 +70,7 @@ impl<R: AsyncRead + Unpin> Frames<R> {
         input: R,
         read_already: BytesMut,
         (role, content): (Role, Content),
-        line_bytes: usize,
+        limits: &Limits,
         shared: Arc<Shared>,
     ) -> Frames<R> {
         Frames {
@@ -77,7 +79,8 @@ impl<R: AsyncRead + Unpin> Frames<R> {
             intake: Intake::new(read_already),
             role,
             content,
-            line_bytes,
+            line_bytes: limits.line_bytes,
+            allowance: limits.budget.allowance(),
             shared,
             frame: None,
             message: Assembly::default(),
@@ -206,7 +209,7 @@ impl<R: AsyncRead + Unpin> Frames<R> {
         if self.content == Content::Binary {
             // Text frames of a binary connection are ignored.
             return match message.is_binary && !whole.is_empty() {
-                true => Step::Message(Incoming::Message(self.intake.message(whole))),
+                true => self.message(whole),
                 false => Step::Again,
             };
         }
@@ -215,13 +218,24 @@ impl<R: AsyncRead + Unpin> Frames<R> {
         }
         match is_blank(&whole) {
             true => Step::Again,
-            false => Step::Message(Incoming::Message(self.intake.message(whole))),
+            false => self.message(whole),
         }
     }
 
-    fn unpacked(&self, packed: &BytesMut) -> Step {
+    fn message(&mut self, whole: BytesMut) -> Step {
+        let message = self.intake.message(whole);
+        Step::Message(Incoming::Message(self.allowance.attach(message)))
+    }
+
+    fn unpacked(&mut self, packed: &BytesMut) -> Step {
         Step::Message(match unpack(packed, self.line_bytes) {
-            Ok(Some(message)) => Incoming::Message(message),
+            Ok(Some(message)) => {
+                let bytes = self.intake.buffer.len() + packed.len() + message.len();
+                if let Err(error) = self.allowance.try_hold(bytes) {
+                    return exhausted(&error);
+                }
+                Incoming::Message(self.allowance.attach(message))
+            }
             Ok(None) => Incoming::TooLong { bytes: self.line_bytes as u64 + 1 },
             // The parser reports the invalid message.
             Err(error) => {
@@ -271,8 +285,22 @@ impl<R: AsyncRead + Unpin> Stream for Frames<R> {
                 }
                 Step::NeedsInput => {}
             }
+            let assembled = this.message.parts.len();
+            match this.allowance.poll_read(cx, &mut this.intake, assembled) {
+                // Its silence does not count meanwhile.
+                Poll::Pending => return Poll::Pending,
+                Poll::Ready(Err(error)) => {
+                    if let Step::End(close) = exhausted(&error) {
+                        this.end(Some(close));
+                    }
+                    return Poll::Ready(None);
+                }
+                Poll::Ready(Ok(())) => {}
+            }
             let Some(input) = this.input.as_mut() else { return Poll::Ready(None) };
-            let Poll::Ready(filled) = this.intake.poll_fill(cx, input) else {
+            let filled = this.intake.poll_fill(cx, input);
+            this.allowance.keep(this.intake.buffer.len() + assembled + this.intake.read_bytes());
+            let Poll::Ready(filled) = filled else {
                 this.shared.reader_waits(cx.waker());
                 return Poll::Pending;
             };
@@ -302,6 +330,11 @@ fn close_reply(payload: &[u8]) -> Close {
         true => Close::new(code.into(), ""),
         false => Close::new(Close::PROTOCOL, "close frame with an invalid code or reason"),
     }
+}
+
+fn exhausted(error: &BudgetExhausted) -> Step {
+    tracing::warn!(%error, "closing a connection");
+    Step::End(Close::new(Close::TRY_AGAIN, error.to_string()))
 }
 
 fn violation(reason: impl Into<String>) -> Step {

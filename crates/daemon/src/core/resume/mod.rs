@@ -112,7 +112,7 @@ impl ResumeWait {
                 continue;
             }
             let (input, output) = stream.into_split();
-            let link = link::ndjson::link(input, output, &crate::serve::link_limits());
+            let link = link::ndjson::link(input, output, &crate::serve::link_limits(face.core()));
             // The same caller as on the streams: only this user reaches the socket, and only with the session's token.
             let context =
                 ConnectionContext::new(Caller::on_stdio(), Transport::Stdio).resuming(session.clone());

@@ -144,7 +144,7 @@ impl Connection {
         let line = match incoming {
             Incoming::Message(line) => line,
             Incoming::TooLong { bytes } => {
-                let limit = super::link_limits().line_bytes;
+                let limit = super::MAX_LINE_BYTES;
                 self.complain(format!("message too large: {bytes} bytes (limit {limit})")).await;
                 return Ok(());
             }

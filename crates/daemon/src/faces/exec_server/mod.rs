@@ -122,7 +122,11 @@ pub async fn serve(face: Arc<ExecServer>, link: Link, context: ConnectionContext
     Connection::new(face, context, &link).run(link).await;
 }
 
-/// The limits of a link: 64 MiB of a file in base64 and its envelope fit into one message.
-pub fn link_limits() -> link::Limits {
-    link::Limits { line_bytes: 128 * 1024 * 1024, event_slots: 2, ..link::Limits::default() }
+/// The length of a message: 64 MiB of a file in base64 and its envelope fit into one.
+const MAX_LINE_BYTES: usize = 128 * 1024 * 1024;
+
+/// The limits of a link.
+pub fn link_limits(core: &Core) -> link::Limits {
+    let budget = core.budget.clone();
+    link::Limits { line_bytes: MAX_LINE_BYTES, event_slots: 2, budget, ..link::Limits::default() }
 }

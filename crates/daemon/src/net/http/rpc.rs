@@ -1,11 +1,12 @@
 //! `POST /rpc`: one message or a batch, and its response.
 
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use http::uri::Authority;
-use http::{Request, Response, StatusCode};
+use http::{HeaderMap, Request, Response, StatusCode};
 use http_body_util::{BodyExt as _, LengthLimitError, Limited};
 use hyper::body::{Body as _, Incoming};
 use link::listen::ConnectionPhase;
+use link::{Allowance, BudgetExhausted};
 use serde_json::json;
 use wire::jsonrpc::RpcError;
 use wire::limits::MAX_LINE_BYTES;
@@ -27,10 +28,11 @@ pub(super) async fn post(
     let (head, body) = request.into_parts();
     let accepts_zstd = encoding::accepts_zstd(&head.headers);
     connection.enter(ConnectionPhase::Body);
-    let message = match collect(body).await.and_then(|body| encoding::decoded(&head.headers, body)) {
+    let mut allowance = front_end.limits.budget.allowance();
+    let message = match receive(body, &head.headers, &mut allowance).await {
         Ok(message) => message,
         Err(error) => {
-            if error.status() == StatusCode::PAYLOAD_TOO_LARGE {
+            if matches!(error.status(), StatusCode::PAYLOAD_TOO_LARGE | StatusCode::SERVICE_UNAVAILABLE) {
                 front_end.metrics.refused(RefusalReason::TooLarge);
             }
             return *error;
@@ -57,20 +59,48 @@ pub(super) async fn post(
     }
 }
 
-/// The whole body, if it is within the limit.
-async fn collect(body: Incoming) -> Result<Bytes, Box<Response<ResponseBody>>> {
+type BodyResult = Result<Bytes, Box<Response<ResponseBody>>>;
+
+/// The whole body after decoding, if it is within the limits.
+async fn receive(body: Incoming, headers: &HeaderMap, allowance: &mut Allowance) -> BodyResult {
+    let body = collect(body, allowance).await?;
+    let encoded = body.len();
+    let message = encoding::decoded(headers, body)?;
+    allowance.hold(encoded.max(message.len())).await.map_err(exhausted)?;
+    Ok(message)
+}
+
+/// The whole body, if it is within the limit. Its bytes are taken from the budget as they arrive.
+async fn collect(body: Incoming, allowance: &mut Allowance) -> BodyResult {
     let announced = body.size_hint().lower();
     if announced > MAX_LINE_BYTES as u64 {
         return Err(Box::new(too_large(Some(announced))));
     }
-    match Limited::new(body, MAX_LINE_BYTES).collect().await {
-        Ok(body) => Ok(body.to_bytes()),
-        Err(error) if error.is::<LengthLimitError>() => Err(Box::new(too_large(None))),
-        Err(error) => {
-            let message = format!("reading the body failed: {error}");
-            Err(Box::new(response::and_close(response::bad(StatusCode::BAD_REQUEST, message))))
+    allowance.check(usize::try_from(announced).unwrap_or(usize::MAX)).map_err(exhausted)?;
+    let mut body = Limited::new(body, MAX_LINE_BYTES);
+    let mut collected = BytesMut::new();
+    while let Some(frame) = body.frame().await {
+        match frame {
+            Ok(frame) => {
+                let Ok(piece) = frame.into_data() else { continue };
+                allowance.hold(collected.len() + piece.len()).await.map_err(exhausted)?;
+                collected.extend_from_slice(&piece);
+            }
+            Err(error) if error.is::<LengthLimitError>() => return Err(Box::new(too_large(None))),
+            Err(error) => {
+                let message = format!("reading the body failed: {error}");
+                return Err(Box::new(response::and_close(response::bad(StatusCode::BAD_REQUEST, message))));
+            }
         }
     }
+    Ok(collected.freeze())
+}
+
+/// The error for a message that does not fit beside those that other clients are sending.
+fn exhausted(error: BudgetExhausted) -> Box<Response<ResponseBody>> {
+    let message = format!("{error}; the limit is server.max_buffered_bytes");
+    let error = RpcError::resource_limit(&message, error.limit as u64);
+    Box::new(response::and_close(response::error(StatusCode::SERVICE_UNAVAILABLE, &error)))
 }
 
 /// The error for a message over the limit, with its length if that is known.

@@ -69,8 +69,9 @@ impl WebSocketFrontEnd {
         let Core { metrics, stop, .. } = &**self.face.core();
         let _connection = metrics.connection(Transport::Ws);
         let stream = counted(upgraded.stream, metrics, Transport::Ws);
+        let limits = link_limits(self.face.core());
         let (link, closer) =
-            websocket::link(stream, upgraded.read_already, Role::Server, &Settings::relay(), &link_limits());
+            websocket::link(stream, upgraded.read_already, Role::Server, &Settings::relay(), &limits);
         let context = ConnectionContext::new(caller, Transport::Ws);
         let set_reason = async {
             stop.cancelled().await;
