@@ -74,12 +74,12 @@ impl fmt::Debug for Delivery {
 /// A running instance. Dropping it ends its thread, without waiting: a sink may wait for the dropping thread.
 #[derive(Debug)]
 pub(super) struct Instance {
-    shared: Arc<Shared>,
+    shared: Arc<SharedInstance>,
     thread: ThreadId,
 }
 
 #[derive(Debug)]
-pub(super) struct Shared {
+pub(super) struct SharedInstance {
     inotify: OwnedFd,
     /// Wakes the thread when the instance ends.
     wake: OwnedFd,
@@ -117,7 +117,7 @@ struct NewDirectory {
 
 impl Instance {
     pub(super) fn start() -> io::Result<Instance> {
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(SharedInstance {
             inotify: inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK)?,
             wake: eventfd(0, EventfdFlags::CLOEXEC)?,
             is_over: AtomicBool::new(false),
@@ -174,7 +174,7 @@ impl Drop for Instance {
     }
 }
 
-impl Shared {
+impl SharedInstance {
     fn watched(&self, id: WatchId) -> Option<(Arc<WatchedObject>, bool)> {
         let table = lock(&self.state);
         table.watches.get(&id).map(|entry| (entry.watched.clone(), entry.is_recursive))

@@ -67,7 +67,7 @@ impl OptionWord {
 pub(super) struct CurrentCommand(Option<PasswordOption>);
 
 impl CurrentCommand {
-    /// Another command follows.
+    /// The command has ended; another one may follow.
     pub(super) fn end(&mut self) {
         self.0 = None;
     }
