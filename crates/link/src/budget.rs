@@ -86,7 +86,10 @@ impl Allowance {
         let Some(state) = self.budget.0.clone() else { return Ok(()) };
         let Some(more) = self.missing(bytes) else { return Ok(()) };
         match state.free.clone().try_acquire_many_owned(more) {
-            Ok(permit) => Ok(self.add(permit)),
+            Ok(permit) => {
+                self.add(permit);
+                Ok(())
+            }
             Err(_) => Err(BudgetExhausted { limit: state.limit }),
         }
     }
