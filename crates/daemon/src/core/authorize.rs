@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use engine::Error;
 use engine::approval::{
-    ApprovalAnswer, ApprovalRequest, Approvals, Choice, FileAction, GrantHolder, Operation, Resolution, Scope,
+    ApprovalAnswer, ApprovalHandle, ApprovalRequest, Approvals, Choice, FileAction, GrantHolder, Operation,
+    Resolution, Scope,
 };
 use engine::audit::{self, ApprovalOutcome, PolicyOutcome};
 use engine::policy::{CommandLine, Decision, PathAccess, PolicyOperation, Verdict};
@@ -258,6 +259,22 @@ impl ApprovalNeeded {
     }
 }
 
+/// Requests an approval of this daemon's approvers; if there is none, of those of the user's other daemons. Returns
+/// whether the others were called.
+async fn request_approval(
+    (approvals, peers): (&Approvals, Option<&Peers>),
+    request: ApprovalRequest,
+    timeout: Duration,
+) -> (Result<ApprovalHandle, Error>, bool) {
+    match (approvals.request(request.clone(), timeout).await, peers) {
+        (Err(Error::NoApprover { .. }), Some(peers)) => {
+            peers.call_approvers().await;
+            (approvals.request(request, timeout).await, true)
+        }
+        (requested, _) => (requested, false),
+    }
+}
+
 async fn decide(
     (approvals, peers): (&Approvals, Option<&Peers>),
     request: ApprovalRequest,
@@ -279,17 +296,11 @@ async fn decide(
             audit::ApprovalRecord { id: None, by: Some(grant.by), scope: Some(scope.name()), outcome };
         return (Some(record), result);
     }
-    let mut requested = approvals.request(request.clone(), timeout).await;
-    let mut were_called = false;
-    if let (Err(Error::NoApprover { .. }), Some(peers)) = (&requested, peers) {
-        tokio::select! {
-            () = peers.call_approvers() => {}
-            () = wait.cancel.cancelled() => return (None, Err(Error::Cancelled)),
-            () = wait.over.cancelled() => return (None, Err(Error::Gone)),
-        }
-        were_called = true;
-        requested = approvals.request(request, timeout).await;
-    }
+    let (requested, were_called) = tokio::select! {
+        requested = request_approval((approvals, peers), request, timeout) => requested,
+        () = wait.cancel.cancelled() => return (None, Err(Error::Cancelled)),
+        () = wait.over.cancelled() => return (None, Err(Error::Gone)),
+    };
     let handle = match requested {
         Ok(handle) => handle,
         Err(error) => return (None, Err(error)),

@@ -14,7 +14,7 @@ use bytes::Bytes;
 use engine::Roots;
 use futures_util::future::join_all;
 use link::listen::accept;
-use link::{Incoming, Link};
+use link::{Incoming, Limits, Link};
 use serde::{Deserialize, Serialize};
 use tokio::net::UnixStream;
 use tokio::sync::Mutex;
@@ -195,7 +195,7 @@ impl Peers {
 
     async fn greet(&self, daemon: &str, greeting: &Greeting) -> io::Result<Link> {
         let stream = self.0.sockets.connect(daemon).await?;
-        let mut link = open_link(stream);
+        let mut link = open_link(stream, &Limits::default());
         let line = serde_json::to_vec(greeting)?;
         link.outgoing.respond(line.into()).await.map_err(|_closed| io::ErrorKind::BrokenPipe)?;
         match link.incoming.recv().await {
@@ -205,13 +205,13 @@ impl Peers {
     }
 }
 
-fn open_link(stream: UnixStream) -> Link {
+fn open_link(stream: UnixStream, limits: &Limits) -> Link {
     let (input, output) = stream.into_split();
-    link::ndjson::link(input, output, &crate::serve::link_limits())
+    link::ndjson::link(input, output, limits)
 }
 
 async fn serve_connection<F: ServePeers>(face: Arc<F>, stream: UnixStream) {
-    let mut link = open_link(stream);
+    let mut link = open_link(stream, &crate::serve::link_limits(face.core()));
     let first = tokio::time::timeout(PEER_TIMEOUT, link.incoming.recv()).await;
     let Ok(Some(Incoming::Message(line))) = first else { return };
     let accepted = Bytes::from_static(ACCEPTED);

@@ -99,13 +99,15 @@ pub(super) struct ClientCapabilities {
 
 /// What a request does with a process.
 type ProcessAction = Box<dyn FnOnce(&mut Session, Process, AuthorizedRequest) + Send>;
+/// What it does without one.
+type RequestAction = Box<dyn FnOnce(&mut Session, AuthorizedRequest) + Send>;
 
 /// A request for a process that is being looked up among the detached ones.
 pub(super) struct ProcessLookup {
     pub(super) request: AuthorizedRequest,
     pub(super) then: ProcessAction,
     /// For a process that does not exist.
-    pub(super) otherwise: Box<dyn FnOnce(&mut Session, AuthorizedRequest) + Send>,
+    pub(super) otherwise: RequestAction,
 }
 
 /// What REXD keeps per session.

@@ -70,7 +70,7 @@ impl PeerSession {
     pub(super) async fn call<M: Method>(&mut self, params: &M) -> Result<M::Result, RpcError> {
         let exchange = self.exchange(M::NAME, params);
         let result = tokio::time::timeout(RESPONSE_TIMEOUT, exchange).await;
-        decode(&*result.map_err(|elapsed| unreachable(&elapsed.into()))??)
+        decode(&result.map_err(|elapsed| unreachable(&elapsed.into()))??)
     }
 
     async fn exchange(
