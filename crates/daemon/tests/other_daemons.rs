@@ -194,10 +194,10 @@ fn a_caller_that_is_not_the_user_reaches_only_what_is_below_its_roots() {
         (client, session)
     };
     let (mut owner, owning) = wide();
-    let sleep =
+    let sleeping =
         |cwd: std::path::PathBuf| json!({ "session_id": owning, "argv": ["sleep", "1000"], "cwd": cwd });
-    let outside = owner.begin(sleep(sandbox.outside()));
-    let inside = owner.begin(sleep(sandbox.root()));
+    let outside = owner.begin(sleeping(sandbox.outside()));
+    let inside = owner.begin(sleeping(sandbox.root()));
     // Its roots are the sandbox's root; over WebSocket the caller is a token.
     let served = ServedDaemon::start(REXD, &sandbox);
     let mut token = served.client(CarrierKind::WebSocket);

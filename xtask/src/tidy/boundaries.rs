@@ -41,7 +41,7 @@ const DAEMON_FILE_PATHS: &[&str] = &[
     "config/",
     // Approval requests and grants, in the state directory.
     "core/approvals/",
-    "core/resume/",
+    "core/sockets.rs",
     // Temporary directories of confined commands are created before their session has any root.
     "core/sandbox/",
     "core/state.rs",

@@ -71,7 +71,7 @@ pub(super) fn read(section: Section<'_, '_>) -> Result<SandboxConfig, ConfigErro
     let on_gap = section.choice("on_gap", &[("refuse", OnGap::Refuse), ("reduce", OnGap::Reduce)])?;
     let limits = limits(section.section("limits")?)?;
     if limits != ResourceLimits::default() && profile.is_none() {
-        section.warn("limits", "sandbox.limits has no effect without sandbox.profile");
+        section.warn("limits", "sandbox.limits applies only under a profile, and sandbox.profile is not set: commands that request no profile have no limits");
     }
     Ok(SandboxConfig { profile, on_gap: on_gap.unwrap_or_default(), limits, profiles })
 }
