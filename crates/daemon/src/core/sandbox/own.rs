@@ -12,7 +12,7 @@ use crate::config::{Config, Paths, TokenSource};
 /// The directory of the system's socket, which only rexd uses.
 const SYSTEM_RUNTIME: &str = "/run/rexd";
 /// Directories in the state directory whose contents are hidden even if a root is inside.
-const STATE_ENTRIES: [&str; 3] = ["approvals", "keepers", "sessions"];
+const STATE_ENTRIES: [&str; 4] = ["approvals", "daemons", "keepers", "sessions"];
 
 /// The paths of the daemon's files, as configured.
 #[derive(Debug, Clone)]

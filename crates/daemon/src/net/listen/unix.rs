@@ -138,11 +138,17 @@ pub fn peer_caller(stream: &UnixStream) -> Result<Caller, AuthRejection> {
     }
 }
 
+fn own_pid() -> i32 {
+    rustix::process::getpid().as_raw_nonzero().get()
+}
+
 /// Rejects a process that a sandbox confines: through the socket it could have an unconfined process started. The sandbox
 /// also hides the socket, but not one that is created while the process runs.
 fn refuse_confined(pid: i32, is_own_user: bool) -> Result<(), AuthRejection> {
     match engine::sandbox::is_confined(pid) {
         Ok(false) => Ok(()),
+        // A daemon that is confined itself starts nothing outside of its own sandbox.
+        Ok(true) if engine::sandbox::is_confined(own_pid()).is_ok_and(|confined| confined) => Ok(()),
         Ok(true) => Err(AuthRejection::confined(format!("process {pid} is confined by a sandbox"))),
         // The system can hide processes of root from other users.
         Err(_hidden) if !is_own_user => Ok(()),
