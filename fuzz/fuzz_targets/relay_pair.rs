@@ -11,8 +11,8 @@ use link::Incoming;
 use link::mux::{Limits, Role, Stream};
 use wire::exec_server::relay::{Body, RelayFrame};
 
-/// Rounds without a change of either end after which it is over: longer than every timeout.
-const ROUNDS: usize = 4_000;
+/// The time of the streams after which everything has arrived or was reset: longer than all timeouts together.
+const LONG: Duration = Duration::from_secs(3_600);
 
 fuzz_target!(|input: (Vec<u16>, Vec<u16>, Vec<u8>)| {
     let (mut first, mut second, fate) = input;
@@ -35,7 +35,8 @@ fuzz_target!(|input: (Vec<u16>, Vec<u16>, Vec<u8>)| {
     let mut received = [Vec::new(), Vec::new()];
     let mut on_the_way: VecDeque<(usize, RelayFrame)> = VecDeque::new();
     let mut fate = fate.into_iter();
-    for _ in 0..ROUNDS {
+    let until = now + LONG;
+    loop {
         for (index, end) in ends.iter_mut().enumerate() {
             while let Some(frame) = end.frame(now) {
                 // Frames pass unchanged once the input is used up.
@@ -65,7 +66,9 @@ fuzz_target!(|input: (Vec<u16>, Vec<u16>, Vec<u8>)| {
         if is_complete || ends.iter().all(|end| end.end().is_some()) {
             break;
         }
-        now += Duration::from_millis(50);
+        let due = ends.iter().filter_map(Stream::next_due).min();
+        let Some(due) = due.filter(|due| *due < until) else { break };
+        now = now.max(due);
     }
     for (received, sent) in [(&received[0], &sent[1]), (&received[1], &sent[0])] {
         assert!(received.len() <= sent.len() && received.iter().zip(sent).all(|(one, other)| one == other));
