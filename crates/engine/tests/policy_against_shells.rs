@@ -181,9 +181,9 @@ fn runs_marker(shell: &Path, text: &str, directory: &Path) -> bool {
 
 /// Whether the shell ran the marker, with this `PATH`.
 fn runs_marker_with(shell: &Path, text: &str, directory: &Path, path: &OsStr) -> bool {
-    let marker = directory.join("marker");
-    let work = directory.join("work");
-    fs::remove_dir_all(&work).unwrap_or_default();
+    // Processes of an earlier text may still run: every text has its own directory and marker.
+    let run = tempfile::tempdir_in(directory).unwrap();
+    let (marker, work) = (run.path().join("marker"), run.path().join("work"));
     fs::create_dir(&work).unwrap();
     let mut command = Command::new("/usr/bin/timeout");
     command.args(["-s", "KILL", "2"]).arg(shell);
@@ -202,7 +202,7 @@ fn runs_marker_with(shell: &Path, text: &str, directory: &Path, path: &OsStr) ->
         .stderr(Stdio::null())
         .status();
     status.unwrap();
-    fs::remove_file(&marker).is_ok()
+    marker.exists()
 }
 
 fn with_marker() -> tempfile::TempDir {

@@ -24,15 +24,16 @@ pub(super) fn restricts_network(request: Option<&FileSystemSandboxContext>) -> b
     matches!(permissions, Some(PermissionProfile::Managed { network: NetworkPolicy::Restricted, .. }))
 }
 
-/// The profile of a sandbox object; `None` if it allows everything.
+/// The profile of a sandbox object; `None` if it allows everything. `own` resolves the daemon's own files, which takes longer
+/// than a small read.
 pub(super) fn profile(
     request: Option<&FileSystemSandboxContext>,
     cwd: Option<&Path>,
-    own: &ProtectedPaths,
+    own: impl FnOnce() -> ProtectedPaths,
 ) -> Result<Option<Profile>, RpcError> {
     let Some(request) = request else { return Ok(None) };
     let PermissionProfile::Managed { file_system, network } = &request.permissions else { return Ok(None) };
-    let mut profile = Profile::read_only(own);
+    let mut profile = Profile::read_only(&own());
     profile.name = "client".to_owned();
     if *network == NetworkPolicy::Enabled {
         (profile.network, profile.unix_sockets) = (Network::On, true);

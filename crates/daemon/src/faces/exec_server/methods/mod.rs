@@ -45,7 +45,7 @@ fn path(
 ) -> Result<RootedPath, RpcError> {
     let Session { roots, core, .. } = context.session;
     let path = context.guarded(&roots.admit(Path::new("/"), &native(text)?).map_err(rpc_error)?);
-    Ok(match profile(sandbox, None, &core.policy.current().sandbox.own_files())? {
+    Ok(match profile(sandbox, None, || core.policy.current().sandbox.own_files())? {
         Some(profile) => path.guarded(Arc::new(Confinement::new([Arc::new(profile)]))),
         None => path,
     })

@@ -90,7 +90,7 @@ fn spec(
     if params.enforce_managed_network == Some(true) && !restricts_network(sandbox) {
         return Err(refused("a network that must go through the client's proxy is not supported"));
     }
-    let profile = profile(sandbox, Some(directory), &policy.sandbox.own_files())?;
+    let profile = profile(sandbox, Some(directory), || policy.sandbox.own_files())?;
     let confined = session.sandbox.with_profile(&policy, profile).map_err(|refusal| match refusal {
         SandboxRefusal::Unknown(unknown) => RpcError::internal(unknown.to_string()),
         SandboxRefusal::Failed(error) => rpc_error(error),

@@ -14,7 +14,7 @@ fn profiled(entries: serde_json::Value) -> Result<Profile, RpcError> {
         "windowsSandboxLevel": "disabled",
     }))
     .unwrap();
-    profile(Some(&request), None, &ProtectedPaths::default()).map(Option::unwrap)
+    profile(Some(&request), None, ProtectedPaths::default).map(Option::unwrap)
 }
 
 fn special(kind: &str, access: &str) -> serde_json::Value {
@@ -63,7 +63,7 @@ fn a_missing_or_empty_list_of_roots_grants_no_directory() {
             request["workspaceRoots"] = roots.clone();
         }
         let request: FileSystemSandboxContext = serde_json::from_value(request).unwrap();
-        let profile = profile(Some(&request), None, &ProtectedPaths::default()).unwrap().unwrap();
+        let profile = profile(Some(&request), None, ProtectedPaths::default).unwrap().unwrap();
         let expected: Vec<PathBuf> = writable.into_iter().map(PathBuf::from).collect();
         assert_eq!(profile.write, expected, "{cwd} {roots}");
     }
