@@ -49,7 +49,7 @@ impl World {
 fn until(receive: &Receiver<FileEventBatch>, wanted: &FileEvent) -> Vec<FileEvent> {
     let mut seen = Vec::new();
     while !seen.contains(wanted) {
-        let batch = receive.recv_timeout(PATIENCE).unwrap_or_else(|_| panic!("{wanted:?} not in {seen:?}"));
+        let batch = receive.recv_timeout(PATIENCE).unwrap_or_else(|_| panic!("no {wanted:?} after {} changes", seen.len()));
         assert!(!batch.overflow);
         seen.extend(batch.changes);
     }
@@ -111,6 +111,20 @@ fn a_moved_directory_is_watched_under_its_new_name_and_not_outside() {
     fs::write(world.root.join("marker"), "").unwrap();
     let seen = until(&receive, &world.created("marker"));
     assert!(seen.iter().all(|change| !change.path.ends_with("secret")), "{seen:?}");
+}
+
+/// Handling the events takes longer than one batch: those that were read and not handled must not wait for another event.
+#[test]
+fn events_that_outlast_a_batch_are_delivered_without_another_event() {
+    let world = world();
+    let group = WatchGroup::default();
+    let watches: Vec<_> = (0..200).map(|_| world.watch(&group, "")).collect();
+    for number in 0..1000 {
+        fs::write(world.root.join(format!("f{number}")), "").unwrap();
+    }
+    for (_watch, receive) in &watches {
+        until(receive, &world.created("f999"));
+    }
 }
 
 /// ARCHITECTURE.md, invariant 17.

@@ -216,7 +216,10 @@ impl SharedInstance {
         let mut buffer = vec![MaybeUninit::uninit(); READ_BYTES];
         let mut events = Reader::new(&self.inotify, &mut buffer);
         while !self.is_over.load(Ordering::Acquire) {
-            self.wait();
+            // The kernel no longer knows of events that were read and not handled.
+            if events.is_buffer_empty() {
+                self.wait();
+            }
             self.read(&mut events);
             self.deliver();
         }
@@ -234,7 +237,7 @@ impl SharedInstance {
         let _ready = poll(&mut ready, timeout.as_ref());
     }
 
-    /// Reads events until there are none, or for the length of one batch.
+    /// Handles events until there are none, or for the length of one batch.
     fn read(&self, events: &mut Reader<'_, &OwnedFd>) {
         let end = Time::now() + WINDOW;
         while Time::now() < end {
