@@ -49,7 +49,9 @@ impl World {
 fn until(receive: &Receiver<FileEventBatch>, wanted: &FileEvent) -> Vec<FileEvent> {
     let mut seen = Vec::new();
     while !seen.contains(wanted) {
-        let batch = receive.recv_timeout(PATIENCE).unwrap_or_else(|_| panic!("no {wanted:?} after {} changes", seen.len()));
+        let batch = receive
+            .recv_timeout(PATIENCE)
+            .unwrap_or_else(|_| panic!("no {wanted:?} after {} changes", seen.len()));
         assert!(!batch.overflow);
         seen.extend(batch.changes);
     }

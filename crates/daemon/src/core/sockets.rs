@@ -71,7 +71,7 @@ impl SocketDir {
 
     /// Connects to the socket with this id, if there is one; never to one of another user.
     pub(super) async fn connect(&self, id: &str) -> io::Result<UnixStream> {
-        let name = self.name_of(id).ok_or(io::ErrorKind::NotFound)?;
+        let name = self.name_of(id).ok_or(io::ErrorKind::InvalidInput)?;
         self.check()?;
         let directory = self.open()?;
         let stream = UnixStream::connect(named(&directory, &name)).await?;

@@ -19,8 +19,10 @@ const MAX_FIRST_LINE: usize = 4 * 1024;
 const MAX_RESPONSE: u64 = 1024 * 1024;
 /// How long the older daemon may take to respond.
 const RESPONSE_TIMEOUT: Duration = Duration::from_secs(10);
-/// How long to wait for a socket: the older daemon may not have noticed yet that its streams are gone.
-const SOCKET_TIMEOUT: Duration = Duration::from_millis(250);
+/// How long to wait for a socket to appear: a busy daemon notices late that its streams are gone.
+const SOCKET_TIMEOUT: Duration = Duration::from_secs(5);
+/// How long to wait for a socket that exists: its daemon is about to listen, or is gone.
+const LISTEN_TIMEOUT: Duration = Duration::from_millis(250);
 /// How often the socket is tried.
 const RETRY_INTERVAL: Duration = Duration::from_millis(10);
 /// The buffer of each direction.
@@ -114,12 +116,16 @@ async fn connect(sockets: &SocketDir, request: &ResumeRequest) -> io::Result<(Un
 async fn open_socket(sockets: &SocketDir, session: &str) -> io::Result<UnixStream> {
     let since = tokio::time::Instant::now();
     loop {
-        match sockets.connect(session).await {
-            Err(error) if error.kind() == io::ErrorKind::NotFound && since.elapsed() < SOCKET_TIMEOUT => {
-                tokio::time::sleep(RETRY_INTERVAL).await;
-            }
-            result => return result,
+        let result = sockets.connect(session).await;
+        let timeout = match result.as_ref().map_err(io::Error::kind) {
+            Err(io::ErrorKind::NotFound) => SOCKET_TIMEOUT,
+            Err(io::ErrorKind::ConnectionRefused) => LISTEN_TIMEOUT,
+            _ => return result,
+        };
+        if since.elapsed() >= timeout {
+            return result;
         }
+        tokio::time::sleep(RETRY_INTERVAL).await;
     }
 }
 
