@@ -87,19 +87,15 @@ fn serve_faces(faces: &ServeArgs, paths: &Paths) -> anyhow::Result<u8> {
     if listeners.is_empty() && passed.is_empty() {
         anyhow::bail!("no listener is configured; pass --http ADDR, --unix PATH or --stdio");
     }
-    // A single thread: a command then never waits for another core to wake up.
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     match listeners.is_stdio_alone() && passed.is_empty() {
-        true => runtime.block_on(serve::stdio(&config, paths))?,
+        true => serve::run(serve::stdio(&config, paths))?,
         false => {
             let source = &faces.config;
             let exec_server = serve::ExecServerFace::new(&listeners, &faces.ws_auth, &config)?;
             let plan = serve::Plan { config: &config, source, paths, listeners, exec_server, passed };
-            runtime.block_on(serve::serve(plan))?;
+            serve::run(serve::serve(plan))?;
         }
     }
-    // Do not wait for a thread that still reads stdin.
-    runtime.shutdown_background();
     Ok(0)
 }
 
@@ -115,10 +111,7 @@ fn serve_exec_server(face: &ExecServerArgs, paths: &Paths) -> anyhow::Result<u8>
         tracing::warn!("no roots are configured: exec-server serves / with the rights of this user");
     }
     let paths = &serve::with_listener_files(paths, &Listeners::default(), &face.ws_auth, &[]);
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    runtime.block_on(serve::exec_server(&config, paths, face))?;
-    // Do not wait for a thread that still reads stdin.
-    runtime.shutdown_background();
+    serve::run(serve::exec_server(&config, paths, face))?;
     Ok(0)
 }
 

@@ -3,11 +3,13 @@
 mod exec_server_face;
 mod listeners;
 pub mod notify;
+mod runtime;
 mod signals;
 mod sockets;
 
 pub use exec_server_face::{ExecServerFace, exec_server, remote_executor};
 pub use listeners::{Plan, serve, with_listener_files};
+pub use runtime::run;
 pub use sockets::Sockets;
 
 use std::path::PathBuf;
@@ -137,7 +139,7 @@ pub fn core(
         peers: Peers::new(paths.state.as_deref()),
         keepers: keepers(config, paths),
         budget,
-        _budget_gauge: metrics.queue("received_bytes", move || measured.used()),
+        _budget_gauge: metrics.queue("buffered_bytes", move || measured.used()),
         metrics,
         traces: Traces::off(),
         tasks: TaskTracker::new(),

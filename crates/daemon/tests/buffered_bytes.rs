@@ -1,4 +1,4 @@
-//! The bytes of all messages that are being received stay within one limit, and small requests are still answered.
+//! The bytes of all messages that are being received or sent stay within one limit, and small requests are still answered.
 #![allow(clippy::unwrap_used, reason = "a failed test panics")]
 
 use std::io::{ErrorKind, Read as _, Write as _};
@@ -6,11 +6,13 @@ use std::net::TcpStream;
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
+use serde_json::json;
 use testkit::http::{Http, bearer};
 use testkit::proc::held_bytes;
 use testkit::prometheus;
 use testkit::sandbox::Sandbox;
-use testkit::serve::{ServedDaemon, TOKEN};
+use testkit::serve::{CarrierKind, ServedDaemon, TOKEN};
+use testkit::tries::Tries;
 use testkit::websocket::Socket;
 
 const REXD: &str = env!("CARGO_BIN_EXE_rexd");
@@ -32,7 +34,7 @@ fn served() -> (Sandbox, ServedDaemon) {
 fn used(served: &ServedDaemon) -> f64 {
     let mut http = Http::connect(served.addresses.http).unwrap();
     let page = http.ask("/metrics", &bearer(Some(TOKEN)), None).unwrap();
-    prometheus::parse(&page.body).unwrap().value("rexd_queue_depth", &[("queue", "received_bytes")]).unwrap()
+    prometheus::parse(&page.body).unwrap().value("rexd_queue_depth", &[("queue", "buffered_bytes")]).unwrap()
 }
 
 /// Sends as much as the daemon reads and the kernel holds; a connection that the daemon has closed sends nothing.
@@ -137,4 +139,38 @@ fn partial_frames_and_lines_stay_within_the_limit() {
         assert!(Instant::now() < deadline, "everything is returned");
         std::thread::yield_now();
     }
+}
+
+#[test]
+fn responses_that_nobody_reads_stay_within_the_limit() {
+    let (sandbox, served) = served();
+    let file = sandbox.path("root/large");
+    std::fs::write(&file, "x".repeat(MIB - 1024)).unwrap();
+    let idle = held_bytes(served.pid());
+    let read = |session: &str| {
+        let params = json!({ "session_id": session, "path": file });
+        json!({ "jsonrpc": "2.0", "id": 2, "method": "fs.read", "params": params }).to_string() + "\n"
+    };
+    let greedy: Vec<_> = (0..CLIENTS / 2)
+        .map(|_| {
+            let mut client = served.client(CarrierKind::Unix);
+            let session = client.open();
+            client.carrier.send(read(&session).repeat(16).as_bytes()).unwrap();
+            client
+        })
+        .collect();
+    let mut tries = Tries::within(PATIENCE, "the limit is reached");
+    while used(&served) < (LIMIT - 2 * MIB) as f64 {
+        tries.again();
+    }
+    // A client that reads gets its response, however long the others take.
+    let mut other = served.client(CarrierKind::Unix);
+    let session = other.open();
+    assert_eq!(other.call("fs.stat", json!({ "session_id": session, "path": file }))["exists"], true);
+    // What the lanes hold of each connection, and what the allocator keeps.
+    let (held, allowed) = (held_bytes(served.pid()), idle + (LIMIT + 24 * MIB) as u64);
+    assert!(held <= allowed, "{held} bytes, idle {idle}, allowed {allowed}");
+    drop(greedy);
+    let content = other.call("fs.read", json!({ "session_id": session, "path": file }));
+    assert_eq!(content["content"].as_str().unwrap().len(), MIB - 1024);
 }

@@ -40,7 +40,9 @@ async fn a_response_is_returned_completely() {
     });
     let variables = [("PATH".into(), "/of/commands".into())];
     let (response, streamed) =
-        request(params(wanted), &variables, &Reservations::default(), std::future::ready(())).await.unwrap();
+        request(params(wanted), &variables, &Reservations::default(), std::future::ready(Ok(())))
+            .await
+            .unwrap();
     assert!(streamed.is_none());
     let response = serde_json::to_value(response).unwrap();
     assert_eq!((&response["status"], &response["bodyBase64"]), (&json!(418), &json!("aGk=")));
@@ -59,9 +61,9 @@ async fn a_streamed_response_arrives_in_numbered_chunks_and_its_id_is_in_use_mea
     let wanted = json!({"method": "GET", "url": url, "requestId": "r", "streamResponse": true});
     let active = Reservations::default();
     let (response, streamed) =
-        request(params(wanted.clone()), &[], &active, std::future::ready(())).await.unwrap();
+        request(params(wanted.clone()), &[], &active, std::future::ready(Ok(()))).await.unwrap();
     assert!(response.body_base64.0.is_empty());
-    let again = request(params(wanted), &[], &active, std::future::ready(())).await.unwrap_err();
+    let again = request(params(wanted), &[], &active, std::future::ready(Ok(()))).await.unwrap_err();
     assert_eq!(again.code, -32602, "{again}");
     let (ours, mut theirs) = link::memory::pair(&link::Limits::default());
     let telling = tokio::spawn(async move { streamed.unwrap().send(&ours.outgoing).await });
@@ -83,7 +85,7 @@ async fn a_streamed_response_arrives_in_numbered_chunks_and_its_id_is_in_use_mea
     assert_eq!(got, body);
     telling.await.unwrap();
     let free = json!({"method": "GET", "url": "ftp://x", "requestId": "r"});
-    let error = request(params(free), &[], &active, std::future::ready(())).await.unwrap_err();
+    let error = request(params(free), &[], &active, std::future::ready(Ok(()))).await.unwrap_err();
     assert!(error.to_string().contains("http://"), "the id is free again, the URL is not right: {error}");
 }
 
@@ -92,7 +94,7 @@ async fn an_incomplete_body_is_reported_as_an_error() {
     let (url, serving) = server(b"HTTP/1.1 200 OK\r\ncontent-length: 10\r\n\r\nhalf".to_vec()).await;
     let wanted = json!({"method": "GET", "url": url, "requestId": "r", "streamResponse": true});
     let (_, streamed) =
-        request(params(wanted), &[], &Reservations::default(), std::future::ready(())).await.unwrap();
+        request(params(wanted), &[], &Reservations::default(), std::future::ready(Ok(()))).await.unwrap();
     serving.await.unwrap();
     let (ours, mut theirs) = link::memory::pair(&link::Limits::default());
     tokio::spawn(async move { streamed.unwrap().send(&ours.outgoing).await });
@@ -117,18 +119,19 @@ async fn invalid_requests_and_failed_requests_have_different_codes() {
         json!({"method": "GET", "url": silent, "requestId": "r", "headers": both}),
     ];
     for wanted in wrong {
-        let error =
-            request(params(wanted), &[], &Reservations::default(), std::future::ready(())).await.unwrap_err();
+        let error = request(params(wanted), &[], &Reservations::default(), std::future::ready(Ok(())))
+            .await
+            .unwrap_err();
         assert_eq!(error.code, -32602, "{error}");
     }
     let late = json!({"method": "GET", "url": silent, "requestId": "r", "timeoutMs": 30});
     let error =
-        request(params(late), &[], &Reservations::default(), std::future::ready(())).await.unwrap_err();
+        request(params(late), &[], &Reservations::default(), std::future::ready(Ok(()))).await.unwrap_err();
     assert_eq!(error.code, -32603, "{error}");
     drop(listener);
     let gone = json!({"method": "GET", "url": silent, "requestId": "r"});
     let error =
-        request(params(gone), &[], &Reservations::default(), std::future::ready(())).await.unwrap_err();
+        request(params(gone), &[], &Reservations::default(), std::future::ready(Ok(()))).await.unwrap_err();
     assert!(error.code == -32603 && error.message.contains("could not connect"), "{error}");
 }
 
@@ -144,7 +147,9 @@ async fn headers_with_secrets_are_not_sent_to_another_host() {
     });
     let variables = [("KEY".into(), "s3cr3t".into())];
     let (response, _) =
-        request(params(wanted), &variables, &Reservations::default(), std::future::ready(())).await.unwrap();
+        request(params(wanted), &variables, &Reservations::default(), std::future::ready(Ok(())))
+            .await
+            .unwrap();
     assert_eq!(response.status, 200);
     assert_eq!(first.await.unwrap().matches("s3cr3t").count(), 2);
     let redirected = serving.await.unwrap();

@@ -61,7 +61,7 @@ impl ByteBudget {
     }
 }
 
-type Waiting = Pin<Box<dyn Future<Output = Option<OwnedSemaphorePermit>> + Send>>;
+type Waiting = Pin<Box<dyn Future<Output = Option<OwnedSemaphorePermit>> + Send + Sync>>;
 
 /// What one connection or request has of the budget; returned when this is dropped.
 pub struct Allowance {
@@ -157,6 +157,13 @@ impl Allowance {
         match self.taken.as_mut().filter(|_| bytes > 0).and_then(|taken| taken.split(bytes)) {
             Some(permit) => Bytes::from_owner(CountedMessage { message, _permit: permit }),
             None => message,
+        }
+    }
+
+    /// Takes over what another one has.
+    pub(crate) fn merge(&mut self, mut other: Allowance) {
+        if let Some(permit) = other.taken.take() {
+            self.add(permit);
         }
     }
 

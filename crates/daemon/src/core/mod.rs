@@ -36,6 +36,7 @@ pub mod peers;
 pub mod prepare;
 pub mod request;
 pub mod responder;
+pub mod response_memory;
 pub mod resume;
 pub mod runtime_policy;
 pub mod sandbox;

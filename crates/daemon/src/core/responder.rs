@@ -15,6 +15,7 @@ use wire::jsonrpc::{Id, RpcError, code};
 
 use super::Core;
 use super::request::{ConnectionContext, Details, Requester};
+use super::response_memory::ReservedMemory;
 use crate::observe::metrics::{self, RefusalReason, RequestTimer};
 use crate::observe::traces::{self, Span};
 
@@ -113,6 +114,14 @@ impl Responder {
     /// Holds a permit, if there is one, until the response is queued.
     pub fn hold(&mut self, permit: Option<OwnedSemaphorePermit>) {
         self.permits.extend(permit);
+    }
+
+    /// Holds memory for the response until it is written.
+    pub fn hold_memory(&mut self, memory: ReservedMemory) {
+        self.permits.push(memory.session);
+        if let Some(reply) = &mut self.reply {
+            reply.count(memory.daemon);
+        }
     }
 
     /// The id that the response carries, for code that encodes the whole response; `None` for a notification.

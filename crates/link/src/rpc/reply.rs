@@ -8,6 +8,7 @@ use wire::exec_server::{ErrorObject, envelope};
 use wire::jsonrpc::{self, Id, RpcError};
 
 use super::in_flight::Slot;
+use crate::budget::Allowance;
 use crate::lanes::TryRespondError;
 use crate::task::OwnedTask;
 use crate::{Closed, Outgoing};
@@ -19,6 +20,8 @@ pub struct Reply {
     dialect: Dialect,
     state: ReplyState,
     outgoing: Outgoing,
+    /// Memory that the response takes until it is written.
+    memory: Option<Allowance>,
     _slot: Option<Slot>,
 }
 
@@ -47,15 +50,21 @@ enum ReplyState {
 impl Reply {
     /// The reply to a request that was not read by [`super::Requests`].
     pub fn new(dialect: Dialect, id: Id, outgoing: Outgoing) -> Reply {
-        Reply { dialect, state: ReplyState::Single(id), outgoing, _slot: None }
+        Reply { dialect, state: ReplyState::Single(id), outgoing, memory: None, _slot: None }
     }
 
     pub(super) fn to_notification(outgoing: Outgoing, slot: Option<Slot>) -> Reply {
-        Reply { dialect: Dialect::Versioned, state: ReplyState::Done, outgoing, _slot: slot }
+        Reply { dialect: Dialect::Versioned, state: ReplyState::Done, outgoing, memory: None, _slot: slot }
     }
 
     pub(super) fn to_single(id: Id, outgoing: Outgoing, slot: Option<Slot>) -> Reply {
-        Reply { dialect: Dialect::Versioned, state: ReplyState::Single(id), outgoing, _slot: slot }
+        Reply {
+            dialect: Dialect::Versioned,
+            state: ReplyState::Single(id),
+            outgoing,
+            memory: None,
+            _slot: slot,
+        }
     }
 
     pub(super) fn in_batch(
@@ -69,6 +78,7 @@ impl Reply {
             dialect: Dialect::Versioned,
             state: ReplyState::Batch { id, batch, index },
             outgoing,
+            memory: None,
             _slot: slot,
         }
     }
@@ -76,6 +86,11 @@ impl Reply {
     /// True if the peer expects a response.
     pub fn is_expected(&self) -> bool {
         !matches!(self.state, ReplyState::Done)
+    }
+
+    /// Counts the response as part of a budget until it is written.
+    pub fn count(&mut self, memory: Allowance) {
+        self.memory = Some(memory);
     }
 
     /// Sends the response. If the link has ended, it is dropped; the reading side reports the end.
@@ -115,7 +130,7 @@ impl Reply {
     /// The encoded response, for the caller to send; `None` while other responses of the batch are missing.
     pub(super) fn into_line<T: Serialize>(mut self, result: Result<T, RpcError>) -> Option<Bytes> {
         let response = self.dialect.encode(self.id()?, result);
-        let line = self.state.line(response);
+        let line = self.state.line(response, self.memory.take());
         self.state = ReplyState::Done;
         line
     }
@@ -134,7 +149,7 @@ impl Reply {
                 format!("response too large: {bytes} bytes (limit {limit}); request less at a time");
             response = self.dialect.encode(id, Err::<(), _>(RpcError::internal(message)));
         }
-        let Some(line) = self.state.line(response) else {
+        let Some(line) = self.state.line(response, self.memory.take()) else {
             self.state = ReplyState::Done;
             return Ok(());
         };
@@ -183,7 +198,7 @@ impl Drop for Reply {
         }
         let Some(id) = self.id() else { return };
         let response = self.dialect.encode(id, Err::<(), _>(RpcError::internal("request abandoned")));
-        if let Some(line) = self.state.line(response) {
+        if let Some(line) = self.state.line(response, None) {
             send_from_drop(&self.outgoing, line);
         }
     }
@@ -191,12 +206,19 @@ impl Drop for Reply {
 
 impl ReplyState {
     /// The line to send; `None` while other responses of the batch are missing.
-    fn line(&self, response: Vec<u8>) -> Option<Bytes> {
+    fn line(&self, response: Vec<u8>, memory: Option<Allowance>) -> Option<Bytes> {
         match self {
             ReplyState::Done | ReplyState::Encoded(_) => None,
-            ReplyState::Single(_) => Some(Bytes::from(response)),
-            ReplyState::Batch { batch, index, .. } => batch.put(*index, response),
+            ReplyState::Single(_) => Some(counted(Bytes::from(response), memory)),
+            ReplyState::Batch { batch, index, .. } => batch.put(*index, response, memory),
         }
+    }
+}
+
+fn counted(line: Bytes, memory: Option<Allowance>) -> Bytes {
+    match memory {
+        Some(mut memory) => memory.attach(line),
+        None => line,
     }
 }
 
@@ -219,20 +241,28 @@ pub(super) struct Batch {
 struct BatchState {
     responses: Vec<Option<Vec<u8>>>,
     missing: usize,
+    memory: Option<Allowance>,
 }
 
 impl Batch {
     /// A batch of `count` responses.
     pub(super) fn new(count: usize) -> Batch {
-        Batch { state: Mutex::new(BatchState { responses: vec![None; count], missing: count }) }
+        Batch { state: Mutex::new(BatchState { responses: vec![None; count], missing: count, memory: None }) }
     }
 
     /// Stores a response; returns the whole line with the last one.
-    pub(super) fn put(&self, index: usize, response: Vec<u8>) -> Option<Bytes> {
+    pub(super) fn put(&self, index: usize, response: Vec<u8>, memory: Option<Allowance>) -> Option<Bytes> {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let slot = state.responses.get_mut(index).filter(|slot| slot.is_none())?;
         *slot = Some(response);
         state.missing -= 1;
-        (state.missing == 0).then(|| Bytes::from(jsonrpc::array(state.responses.iter().flatten())))
+        match (&mut state.memory, memory) {
+            (Some(held), Some(more)) => held.merge(more),
+            (none, more) => *none = none.take().or(more),
+        }
+        (state.missing == 0).then(|| {
+            let line = Bytes::from(jsonrpc::array(state.responses.iter().flatten()));
+            counted(line, state.memory.take())
+        })
     }
 }

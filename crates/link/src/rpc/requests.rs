@@ -191,7 +191,7 @@ impl Requests {
                 Ok(Item::Response(_)) => {}
                 Err(fault) => {
                     let answer = jsonrpc::error_response(fault.id.as_ref(), &fault.error);
-                    self.due.extend(batch.put(index, answer));
+                    self.due.extend(batch.put(index, answer, None));
                 }
             }
         }

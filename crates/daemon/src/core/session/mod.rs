@@ -47,6 +47,7 @@ use super::Core;
 use super::events::{EncodeEvent, EventOptions, Follow, ProcessEvents, PublisherHandle, PublisherMessage};
 use super::request::{AuthorizedRequest, ConnectionContext, Requester};
 use super::responder::Responder;
+use super::response_memory::ResponseMemory;
 use super::sandbox::SessionSandbox;
 use super::table::Method;
 use crate::observe::metrics::{ProcessOwner, QueueGauge, SessionGauge};
@@ -155,6 +156,8 @@ pub struct Session<F: Face> {
     pub sandbox: SessionSandbox,
     /// Responses by idempotency key.
     pub keys: IdempotencyKeys,
+    /// Memory for its large responses.
+    pub response_memory: ResponseMemory,
     /// What the protocol adds.
     pub state: F::State,
     /// As which it answers requests for approval.
@@ -255,6 +258,7 @@ impl<F: Face> Session<F> {
             limits,
             sandbox,
             keys: IdempotencyKeys::default(),
+            response_memory: ResponseMemory::new(&face.core().budget),
             state,
             approver,
             over: CancellationToken::new(),

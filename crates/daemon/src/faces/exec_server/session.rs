@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use engine::process::{Process, ProcessLimits, Signal};
 use link::Outgoing;
 use link::task::OwnedTask;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
+use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 use wire::exec_server::code;
 use wire::jsonrpc::RpcError;
@@ -45,8 +45,6 @@ const CHUNK_BYTES: usize = 256 * 1024;
 /// How long a connection may keep a session that another connection wants. A client resumes only when its own
 /// connection is broken, although the server may not have noticed yet.
 const TAKEOVER_AFTER: Duration = Duration::from_millis(500);
-/// Memory for large responses of one session; a response that needs more runs alone.
-const RESPONSE_MEMORY: u32 = 64 * 1024 * 1024;
 
 /// A process as this protocol knows it.
 pub(super) struct ManagedProcess {
@@ -123,8 +121,6 @@ pub struct ExecServerState {
     /// When another connection first wanted the session.
     wanted_since: Option<Instant>,
     is_cleanup_scheduled: bool,
-    /// The memory of large responses.
-    pub(super) response_memory: Arc<Semaphore>,
 }
 
 impl ExecServerState {
@@ -143,12 +139,6 @@ impl ExecServerState {
         let managed = self.process(id).filter(|managed| managed.protocol == protocol);
         managed.ok_or_else(|| RpcError::invalid_request(format!("there is no process {id:?}")))
     }
-}
-
-/// Reserves memory for a large response; waits while earlier ones are not sent.
-pub(super) async fn reserve_memory(memory: &Arc<Semaphore>, bytes: u64) -> Option<OwnedSemaphorePermit> {
-    let share = u32::try_from(bytes).unwrap_or(u32::MAX).min(RESPONSE_MEMORY);
-    memory.clone().acquire_many_owned(share).await.ok()
 }
 
 impl ManagedProcess {
@@ -238,7 +228,6 @@ pub(super) fn open(
         outgoing: Some(connection.outgoing.clone()),
         wanted_since: None,
         is_cleanup_scheduled: false,
-        response_memory: Arc::new(Semaphore::new(RESPONSE_MEMORY as usize)),
     };
     let options = SessionOptions {
         roots: face.roots.clone(),

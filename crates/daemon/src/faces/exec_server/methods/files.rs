@@ -11,7 +11,6 @@ use wire::jsonrpc::RpcError;
 
 use super::{Context, ExecServerPrepared, PrepareResult, blocking, path, rpc_error};
 use crate::core::request::{AuthorizedRequest, off_thread};
-use crate::faces::exec_server::session::reserve_memory;
 
 /// The largest file that is read as a whole.
 const MAX_READ: u64 = 512 * 1024 * 1024;
@@ -20,7 +19,7 @@ const MAX_READ: u64 = 512 * 1024 * 1024;
 pub(crate) fn read_file(params: &Arc<v1::FsReadFileParams>, context: &Context<'_>) -> PrepareResult {
     let path = path(context, &params.path, params.sandbox.as_ref())?;
     let follows = params.follow_symlinks.unwrap_or(true);
-    let memory = context.session.state.response_memory.clone();
+    let memory = context.session.response_memory.clone();
     Ok(ExecServerPrepared::new(move |session, request| {
         session.spawn(async move {
             let AuthorizedRequest { mut responder, guard, .. } = request;
@@ -41,7 +40,10 @@ pub(crate) fn read_file(params: &Arc<v1::FsReadFileParams>, context: &Context<'_
                     let size = off_thread(move || Ok(files::stat_followed(&sized).ok().flatten())).await;
                     // Once as bytes, once as base64. A file that cannot be examined fails when it is read.
                     let bytes = size.ok().flatten().map_or(0, |(found, _)| found.size.saturating_mul(3));
-                    responder.hold(reserve_memory(&memory, bytes).await);
+                    match memory.reserve(bytes).await {
+                        Ok(memory) => responder.hold_memory(memory),
+                        Err(error) => return responder.reject(error).await,
+                    }
                     off_thread(move || {
                         check_links(&path, follows, RootedPath::real)?;
                         encode(files::read(&path, ReadRange::whole(MAX_READ)))

@@ -21,7 +21,7 @@ use super::{Context, ExecServerPrepared, PrepareResult};
 use crate::core::effects::{CommandEffects, Effects};
 use crate::faces::exec_server::errors::rpc_error;
 pub use crate::faces::exec_server::session::Reservations;
-use crate::faces::exec_server::session::{Reservation, Session, reserve_memory};
+use crate::faces::exec_server::session::{Reservation, Session};
 
 /// The longest body in one response: as base64 it still fits into a message.
 const MAX_BODY: usize = 47 * 1024 * 1024;
@@ -39,22 +39,27 @@ pub(crate) fn prepare(params: &Arc<HttpRequest>, context: &Context<'_>) -> Prepa
     if confinement.is_some_and(|confinement| confinement.restricts_network()) {
         return Err(RpcError::invalid_request("the operator's sandbox profile has no network"));
     }
-    let (active, memory, outgoing) =
-        (state.http.clone(), state.response_memory.clone(), state.outgoing.clone());
+    let (active, outgoing) = (state.http.clone(), state.outgoing.clone());
+    let memory = context.session.response_memory.clone();
     let effects = effects(params, context.session)?;
     let params = params.clone();
     Ok(ExecServerPrepared::with_effects(effects, move |session, mut pending| {
         let Some(outgoing) = outgoing else { return };
         let cancel = pending.responder.cancel.clone();
         session.spawn(async move {
-            let mut permit = None;
-            let large = async { permit = reserve_memory(&memory, LARGE_BODY).await };
+            let mut reserved = None;
+            let large = async {
+                reserved = Some(memory.reserve(LARGE_BODY).await?);
+                Ok(())
+            };
             let result = tokio::select! {
                 result = request((*params).clone(), &policy.environment, &active, large) => result,
                 // The response has no reader.
                 () = cancel.cancelled() => return,
             };
-            pending.responder.hold(permit);
+            if let Some(memory) = reserved {
+                pending.responder.hold_memory(memory);
+            }
             match result {
                 Ok((response, body)) => {
                     pending.finish(Ok(response)).await;
@@ -97,7 +102,7 @@ pub async fn request(
     params: HttpRequest,
     variables: &[(OsString, OsString)],
     active: &Reservations,
-    large: impl Future<Output = ()>,
+    large: impl Future<Output = Result<(), RpcError>>,
 ) -> Result<(HttpResponse, Option<BodyStream>), RpcError> {
     let (is_streamed, id) = (params.stream_response, &params.request_id);
     let in_use = || RpcError::invalid_params(format!("requestId `{id}` is in use by another request"));
@@ -122,7 +127,7 @@ pub async fn request(
         if body.len() > SMALL_BODY
             && let Some(large) = large.take()
         {
-            large.await;
+            large.await?;
         }
         if body.len() > MAX_BODY {
             let problem =

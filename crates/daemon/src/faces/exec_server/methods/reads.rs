@@ -10,7 +10,6 @@ use wire::jsonrpc::RpcError;
 use super::{Context, ExecServerPrepared, PrepareResult};
 use crate::faces::exec_server::events::{Protocol, stream_name};
 use crate::faces::exec_server::sequence::{OutputChunk, SequenceIndex, SequenceState};
-use crate::faces::exec_server::session::reserve_memory;
 
 /// The longest wait, whatever was requested.
 const MAX_WAIT: Duration = Duration::from_secs(3_600);
@@ -24,7 +23,7 @@ pub(crate) fn read(params: &Arc<v1::ReadParams>, context: &Context<'_>) -> Prepa
         return Err(RpcError::invalid_request(message));
     }
     let (process, index) = (managed.process.clone(), managed.index.clone());
-    let (params, memory) = (params.clone(), state.response_memory.clone());
+    let (params, memory) = (params.clone(), context.session.response_memory.clone());
     Ok(ExecServerPrepared::new(move |session, mut request| {
         session.spawn(async move {
             let cancel = request.responder.cancel.clone();
@@ -34,14 +33,17 @@ pub(crate) fn read(params: &Arc<v1::ReadParams>, context: &Context<'_>) -> Prepa
                     index.after(params.after_seq.unwrap_or(0), params.max_bytes.unwrap_or(u64::MAX));
                 // Once as bytes, once as base64.
                 let bytes = chunks.iter().map(|chunk| 3 * chunk.bytes()).sum();
-                let permit = reserve_memory(&memory, bytes).await;
-                (permit, response((&process, &index), &params, state, (&chunks, has_more)).await)
+                let memory = memory.reserve(bytes).await?;
+                Ok((memory, response((&process, &index), &params, state, (&chunks, has_more)).await))
             };
             tokio::select! {
-                (permit, response) = read => {
-                    request.responder.hold(permit);
-                    request.finish(Ok(response)).await;
-                }
+                result = read => match result {
+                    Ok((memory, response)) => {
+                        request.responder.hold_memory(memory);
+                        request.finish(Ok(response)).await;
+                    }
+                    Err(error) => request.reject(error).await,
+                },
                 // The response has no reader.
                 () = cancel.cancelled() => {}
                 () = over.cancelled() => {}

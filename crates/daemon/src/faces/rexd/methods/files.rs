@@ -27,6 +27,8 @@ use crate::faces::rexd::session::Session;
 
 /// Reads up to this size are first tried on the event loop, if the page cache has them.
 const CACHED_READ: u64 = 64 * 1024;
+/// For larger reads the size of the file is examined first, so that they do not reserve memory in vain.
+const EXAMINED_READ: u64 = 4 * 1024 * 1024;
 
 /// A path of a request and what happens to it.
 pub(super) struct FileAccess {
@@ -90,9 +92,19 @@ pub(crate) fn read(params: &Params<v1::FsRead>, context: &Context<'_>) -> Prepar
                 return session.spawn(request.responder.send_encoded(response));
             }
         }
-        let AuthorizedRequest { responder, guard, .. } = request;
-        let id = responder.id();
+        let AuthorizedRequest { mut responder, guard, .. } = request;
+        let (id, memory) = (responder.id(), session.response_memory.clone());
         session.spawn(async move {
+            let most = options.range.length.unwrap_or(u64::MAX).min(options.range.max);
+            let bytes = match most > EXAMINED_READ {
+                true => most.min(size(path.clone()).await),
+                false => most,
+            };
+            // Once as read, once as encoded.
+            match memory.reserve(bytes.saturating_mul(2)).await {
+                Ok(memory) => responder.hold_memory(memory),
+                Err(error) => return responder.reject(error).await,
+            }
             let work = move || {
                 let content = files::read(&path, options.range);
                 drop(guard);
@@ -101,6 +113,12 @@ pub(crate) fn read(params: &Params<v1::FsRead>, context: &Context<'_>) -> Prepar
             responder.send_encoded(off_thread(work).await).await;
         });
     }))
+}
+
+/// The size of a file. One that cannot be examined fails when it is read.
+async fn size(path: RootedPath) -> u64 {
+    let found = off_thread(move || Ok(files::stat_followed(&path).ok().flatten())).await;
+    found.ok().flatten().map_or(0, |(found, _)| found.size)
 }
 
 /// Checks and converts a `fs.write` request.
