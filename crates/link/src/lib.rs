@@ -34,6 +34,7 @@ mod reader;
 pub mod rpc;
 pub mod stdio;
 pub mod task;
+mod tcp;
 pub mod websocket;
 mod writer;
 

@@ -213,17 +213,13 @@ async fn invalid_frames_close_with_a_protocol_error() {
 async fn a_silent_peer_is_pinged_and_cut_at_the_deadline() {
     let (ours, mut theirs) = duplex(1024);
     let (link, _closer) = websocket::link(ours, Bytes::new(), Role::Server, &settings(), &Limits::default());
-    let Link { mut incoming, outgoing, writing } = link;
-    tokio::spawn(async move {
-        tokio::select! {
-            _nothing = incoming.recv() => {}
-            () = outgoing.closed() => {}
-        }
-    });
+    let Link { mut incoming, outgoing: _outgoing, writing } = link;
+    let reading = tokio::spawn(async move { incoming.recv().await });
     let mut pings = Vec::new();
     theirs.read_to_end(&mut pings).await.ok();
     assert_eq!(pings, [0x89, 0, 0x89, 0], "two pings fit before the deadline");
     assert_eq!(writing.finished().await.unwrap_err().kind(), std::io::ErrorKind::TimedOut);
+    assert_eq!(reading.await.unwrap(), None, "a reader notices it too");
 }
 
 #[tokio::test(start_paused = true)]

@@ -4,6 +4,7 @@ use http::Uri;
 use tokio::net::TcpStream;
 
 use super::{DialError, Duplex, Tls, tls};
+use crate::tcp;
 
 /// The target of a connection.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -52,8 +53,7 @@ impl Endpoint {
         let address = format!("{}:{}", self.host, self.port);
         let reach = |source| DialError::Reach { address: address.clone(), source };
         let stream = TcpStream::connect((self.host.as_str(), self.port)).await.map_err(reach)?;
-        // Otherwise a small request waits for the acknowledgement of the one before.
-        stream.set_nodelay(true).map_err(reach)?;
+        tcp::set_options(&stream).map_err(reach)?;
         if !self.is_encrypted {
             return Ok(Box::new(stream));
         }

@@ -2,7 +2,6 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::Duration;
 
 use bytes::Bytes;
 use http::{Request, Response};
@@ -17,9 +16,8 @@ use super::deadlines::PhaseDeadlines;
 use super::limiter::{ConnectionLimiter, ConnectionSlot};
 use super::observed::StreamObserver;
 use super::tls::Tls;
+use crate::tcp;
 
-/// A peer that acknowledges no data for this long is disconnected by the kernel.
-const TCP_USER_TIMEOUT: Duration = Duration::from_secs(60);
 /// Written to a plain connection over the limit.
 const UNAVAILABLE: &[u8] =
     b"HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\nRetry-After: 1\r\nConnection: close\r\n\r\n";
@@ -109,7 +107,7 @@ impl<S: HttpService> HttpServer<S> {
 
     async fn serve_tcp(&self, stream: TcpStream, address: SocketAddr, slot: ConnectionSlot) {
         let observer = self.service.observer();
-        if let Err(error) = set_options(&stream) {
+        if let Err(error) = tcp::set_options(&stream) {
             tracing::debug!(%error, "setting TCP options failed");
         }
         let Some(tls) = &self.tls else {
@@ -143,16 +141,4 @@ impl<S: HttpService> HttpServer<S> {
             stream.try_write(UNAVAILABLE).ok();
         }
     }
-}
-
-/// Small messages are sent at once, and a dead peer is noticed.
-fn set_options(stream: &TcpStream) -> std::io::Result<()> {
-    use rustix::net::sockopt;
-    stream.set_nodelay(true)?;
-    sockopt::set_socket_keepalive(stream, true)?;
-    sockopt::set_tcp_keepidle(stream, TCP_USER_TIMEOUT / 2)?;
-    sockopt::set_tcp_keepintvl(stream, TCP_USER_TIMEOUT / 6)?;
-    sockopt::set_tcp_keepcnt(stream, 3)?;
-    sockopt::set_tcp_user_timeout(stream, u32::try_from(TCP_USER_TIMEOUT.as_millis()).unwrap_or(u32::MAX))?;
-    Ok(())
 }

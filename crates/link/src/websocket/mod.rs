@@ -3,7 +3,7 @@
 //! [`link`] carries JSON, [`binary`] any bytes. Reading JSON: text and binary frames are equivalent; a binary message that
 //! is a zstd frame is decompressed; a message over the limit is skipped and reported, and the next one arrives as usual.
 //! Writing: responses first, all queued messages in one vectored write, without copies. A peer that is silent or reads
-//! nothing for [`Settings::deadline`] is disconnected. On a link that is not read, the peer's data stays unread, and its
+//! nothing for [`Settings::deadline`] is disconnected, and the link ends in both directions. On a link that is not read, the peer's data stays unread, and its
 //! silence does not count.
 //!
 //! Frame headers are those of `tungstenite`. Its streams are not used: they copy every message, and end the connection at
@@ -149,6 +149,17 @@ where
         Content::Json => outgoing.with_compression(compression),
         Content::Binary => outgoing,
     };
-    let writing = Writing::spawn(writer.run(ends, input));
+    let state = shared.clone();
+    let writing = Writing::spawn(async move {
+        let result = writer.run(ends, input).await;
+        if let Err(error) = &result {
+            match error.kind() {
+                std::io::ErrorKind::TimedOut => tracing::warn!("a WebSocket is closed: {error}"),
+                _ => tracing::debug!(%error, "a WebSocket is closed"),
+            }
+            state.fail();
+        }
+        result
+    });
     (Link { incoming: Receiver::new(frames), outgoing, writing }, Closer::new(shared))
 }

@@ -301,8 +301,11 @@ impl<R: AsyncRead + Unpin> Stream for Frames<R> {
             let filled = this.intake.poll_fill(cx, input);
             this.allowance.keep(this.intake.buffer.len() + assembled + this.intake.read_bytes());
             let Poll::Ready(filled) = filled else {
-                this.shared.reader_waits(cx.waker());
-                return Poll::Pending;
+                if this.shared.reader_waits(cx.waker()) {
+                    return Poll::Pending;
+                }
+                this.end(None);
+                return Poll::Ready(None);
             };
             match filled {
                 Ok(0) => this.end(None),

@@ -69,6 +69,8 @@ struct State {
     last_activity: Instant,
     liveness: PeerLiveness,
     is_read: bool,
+    /// Writing has failed, or the peer is gone.
+    has_failed: bool,
     /// The task that waits for the next message.
     reader: Option<Waker>,
     /// The payload of the latest ping; older ones need no answer.
@@ -84,6 +86,7 @@ impl Shared {
             last_activity: Instant::now(),
             liveness: PeerLiveness::Alive,
             is_read: true,
+            has_failed: false,
             reader: None,
             pong: None,
             end: None,
@@ -104,9 +107,12 @@ impl Shared {
         state.liveness = PeerLiveness::Alive;
     }
 
-    /// The reader has read all received data and waits for more.
-    pub(super) fn reader_waits(&self, reader: &Waker) {
+    /// The reader has read all received data and waits for more. False if no more can come.
+    pub(super) fn reader_waits(&self, reader: &Waker) -> bool {
         let mut state = self.state();
+        if state.has_failed {
+            return false;
+        }
         match &mut state.reader {
             Some(waker) => waker.clone_from(reader),
             None => state.reader = Some(reader.clone()),
@@ -114,6 +120,17 @@ impl Shared {
         if state.liveness == PeerLiveness::Suspected {
             state.liveness = PeerLiveness::Silent;
             self.changed.notify_one();
+        }
+        true
+    }
+
+    /// Writing has failed: the reader ends when it has read all received data.
+    pub(super) fn fail(&self) {
+        let mut state = self.state();
+        state.has_failed = true;
+        if let Some(reader) = state.reader.take() {
+            drop(state);
+            reader.wake();
         }
     }
 
