@@ -19,6 +19,7 @@ use testkit::programs::program;
 use testkit::proxy::{CutKind, Direction, Proxy};
 use testkit::sandbox::Sandbox;
 use testkit::serve::ServedDaemon;
+use testkit::tries::Tries;
 use trees::noise;
 
 const SIZE: usize = 24 << 20;
@@ -100,6 +101,31 @@ fn a_link_that_is_cut_in_the_middle_costs_nothing_but_what_was_on_its_way() {
             assert!(passed < (SIZE as u64 + (16 << 20)) * 4 / 3, "{passed} bytes passed");
         }
         assert_eq!(world.proxy.cuts(), 2);
+    }
+}
+
+#[test]
+fn a_link_that_is_cut_again_and_again_copies_all() {
+    let world = World::new();
+    // Slow enough that it lasts longer than the cuts.
+    world.proxy.throttle(Some(8 * SLOW));
+    for (source, target, name, _, toward) in WAYS {
+        let child = world.start(source, target);
+        let before = world.proxy.cuts();
+        for cut in 1..=6 {
+            world.proxy.cut_after(
+                toward,
+                3 << 20,
+                if cut % 2 == 0 { CutKind::Reset } else { CutKind::Closed },
+            );
+            let mut tries = Tries::within(PATIENCE, "the connection is cut");
+            while world.proxy.cuts() < before + cut {
+                tries.again();
+            }
+        }
+        let output = child.wait_with_output().unwrap();
+        assert!(output.status.success(), "{output:?}");
+        assert!(world.is_whole(name), "{target}");
     }
 }
 

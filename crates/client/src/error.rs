@@ -276,6 +276,11 @@ impl ConnectError {
         }
     }
 
+    /// Whether the connection was made and ended before the session was open.
+    pub(crate) fn is_cut(&self) -> bool {
+        self.is_transient && self.step == ConnectStep::OpenSession
+    }
+
     /// Marks the error as one that a later attempt may not have.
     #[must_use]
     pub fn transient(self) -> ConnectError {

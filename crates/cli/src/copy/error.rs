@@ -16,7 +16,9 @@ pub(super) struct CopyError {
 /// How much of the copy an error ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ErrorScope {
-    /// One attempt: the connection broke, or the received data is not what was sent.
+    /// One attempt: the connection broke.
+    Connection,
+    /// One attempt: the received data is not what was sent.
     Attempt,
     /// One file.
     File,
@@ -56,10 +58,17 @@ impl CopyError {
     }
 }
 
+impl ErrorScope {
+    /// Whether another attempt may succeed.
+    pub(super) fn is_passing(self) -> bool {
+        matches!(self, ErrorScope::Connection | ErrorScope::Attempt)
+    }
+}
+
 impl From<Error> for CopyError {
     fn from(error: Error) -> CopyError {
         let scope = match error {
-            Error::Lost(_) | Error::Ambiguous { .. } => ErrorScope::Attempt,
+            Error::Lost(_) | Error::Ambiguous { .. } => ErrorScope::Connection,
             Error::Closed
             | Error::Connect(_)
             | Error::Decode { .. }

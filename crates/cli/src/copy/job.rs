@@ -20,7 +20,7 @@ const BUDGET: u32 = 32 * 1024;
 const MAX_COST: u32 = 12 * 1024;
 /// The cost of an empty file in KiB.
 const MIN_COST: u32 = 4;
-/// Attempts per file.
+/// Attempts per file. After an interrupted connection they are counted again from the first, if anything was copied.
 const MAX_ATTEMPTS: usize = 4;
 
 /// A file and the result of its copy.
@@ -89,20 +89,24 @@ impl CopyJob {
         to: &str,
         found: Option<FileMeta>,
     ) -> Result<(), CopyError> {
-        let mut found = found;
-        for _ in 1..MAX_ATTEMPTS {
-            match self.try_file(file, to, found).await {
-                Err(error) if error.scope == ErrorScope::Attempt => {
-                    // The file may have arrived although the response was lost.
-                    found = match self.target.stat(to).await {
-                        Err(error) if error.scope == ErrorScope::Attempt => None,
-                        looked => looked?,
-                    };
-                }
+        let (mut found, mut attempts) = (found, 0);
+        loop {
+            let before = self.stats.sent_bytes();
+            let error = match self.try_file(file, to, found).await {
+                Err(error) if error.scope.is_passing() => error,
                 done => return done,
+            };
+            let has_progress = error.scope == ErrorScope::Connection && self.stats.sent_bytes() > before;
+            attempts = if has_progress { 0 } else { attempts + 1 };
+            if attempts == MAX_ATTEMPTS {
+                return Err(error);
             }
+            // The file may have arrived although the response was lost.
+            found = match self.target.stat(to).await {
+                Err(error) if error.scope.is_passing() => None,
+                looked => looked?,
+            };
         }
-        self.try_file(file, to, found).await
     }
 
     async fn try_file(&self, file: &PlannedFile, to: &str, found: Option<FileMeta>) -> Result<(), CopyError> {
@@ -139,7 +143,7 @@ impl CopyJob {
     async fn small(&self, file: &PlannedFile, to: &str) -> Result<(), CopyError> {
         let (bytes, meta) = self.source.read_whole(&file.from, file.size).await?;
         self.target.put(to, &bytes, meta.mode).await?;
-        self.stats.passed(file.size);
+        self.stats.sent(file.size);
         Ok(())
     }
 

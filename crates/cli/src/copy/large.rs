@@ -210,7 +210,7 @@ impl LargeCopy {
             running = hashed;
             sink.write(at, bytes, at + length == self.size).await?;
             at += length;
-            stats.passed(length);
+            stats.sent(length);
         }
         match at == self.size {
             true => Ok(running),

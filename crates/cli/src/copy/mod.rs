@@ -104,7 +104,9 @@ pub async fn copy(
     drop(progress);
     done.map_err(|error| match error.scope {
         ErrorScope::File => error.failure,
-        ErrorScope::Attempt | ErrorScope::Copy => error.failure.hint("run the same command again to resume"),
+        ErrorScope::Connection | ErrorScope::Attempt | ErrorScope::Copy => {
+            error.failure.hint("run the same command again to resume")
+        }
     })?;
     let summary = stats.summary();
     if options.json {

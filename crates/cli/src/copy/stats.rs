@@ -18,6 +18,8 @@ pub(super) struct CopyStats {
     /// Bytes to copy, and bytes done.
     total: AtomicU64,
     passed: AtomicU64,
+    /// Bytes that were transferred, some of them more than once.
+    sent: AtomicU64,
     files: AtomicU64,
     bytes: AtomicU64,
     skipped: AtomicU64,
@@ -51,6 +53,7 @@ impl CopyStats {
             json,
             total: AtomicU64::new(0),
             passed: AtomicU64::new(0),
+            sent: AtomicU64::new(0),
             files: AtomicU64::new(0),
             bytes: AtomicU64::new(0),
             skipped: AtomicU64::new(0),
@@ -67,6 +70,17 @@ impl CopyStats {
     /// Counts bytes that are done.
     pub(super) fn passed(&self, bytes: u64) {
         self.passed.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    /// Counts bytes that are done and were transferred for it.
+    pub(super) fn sent(&self, bytes: u64) {
+        self.passed(bytes);
+        self.sent.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    /// The bytes that were transferred so far.
+    pub(super) fn sent_bytes(&self) -> u64 {
+        self.sent.load(Ordering::Relaxed)
     }
 
     pub(super) fn copied(&self, bytes: u64) {

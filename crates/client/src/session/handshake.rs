@@ -1,5 +1,7 @@
 //! The first request on a new link: it opens a session or resumes one.
 
+use std::time::Duration;
+
 use link::{Incoming, Link};
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -11,6 +13,10 @@ use crate::error::{ConnectError, ConnectStep, Error};
 use crate::options::SessionOptions;
 use crate::target::Target;
 
+/// Attempts to open a session on connections that are cut.
+const MAX_ATTEMPTS: usize = 5;
+/// The pause after the first of them; it doubles.
+const FIRST_PAUSE: Duration = Duration::from_millis(50);
 /// The id of the first request.
 const HANDSHAKE_ID: u64 = 1;
 /// The first id of the requests that follow.
@@ -27,15 +33,26 @@ pub(super) enum ResumeError {
     Permanent(Error),
 }
 
-/// Connects to the target and opens a session.
+/// Connects to the target and opens a session. Tries again if the connection is cut before the response: an unused
+/// session that the server opened ends with its connection.
 pub(super) async fn open(
     target: &Target,
     options: &SessionOptions,
 ) -> Result<(TargetLink, SessionOpenResult), Error> {
     let params = options.open_params(target);
-    tokio::time::timeout(options.connect_timeout, connect(target, options, &params))
-        .await
-        .unwrap_or_else(|_| Err(timed_out(target, options)))
+    let opening = async {
+        let mut pause = FIRST_PAUSE;
+        for _ in 1..MAX_ATTEMPTS {
+            match connect(target, options, &params).await {
+                Err(Error::Connect(error)) if error.is_cut() => tokio::time::sleep(pause).await,
+                result => return result,
+            }
+            pause *= 2;
+        }
+        connect(target, options, &params).await
+    };
+    let opened = tokio::time::timeout(options.connect_timeout, opening).await;
+    opened.unwrap_or_else(|_| Err(timed_out(target, options)))
 }
 
 /// Connects and sends the first request. If that fails or is dropped, the carrier is stopped.
