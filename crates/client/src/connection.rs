@@ -208,8 +208,8 @@ pub(crate) struct Readiness {
     pub(crate) pending: usize,
     /// Whether a slow reader stops the connection from being read.
     pub(crate) is_stalled: bool,
-    /// When the next request is sent again.
-    pub(crate) retry_at: Option<Instant>,
+    /// When the task has something to send by itself.
+    pub(crate) wake_at: Option<Instant>,
 }
 
 /// What a task has to handle next.
@@ -221,8 +221,8 @@ pub(crate) enum EndpointEvent<M> {
     Received(Bytes),
     /// The server sent a message of this many bytes, which is above the limit.
     TooLarge(u64),
-    /// The first request that waits for its retry is due.
-    RetryDue,
+    /// The time of [`Readiness::wake_at`] has come.
+    Due,
     /// A queue has capacity again; the readiness may have changed.
     Progress,
     /// The link must not be served any longer. All messages sent before a close request were returned.
@@ -249,7 +249,7 @@ impl<M> DriverEndpoint<M> {
                 LinkEvent::Closed => EndpointEvent::Ended(LinkEnd::Disconnected),
             },
             () = self.drained.notified(), if ready.is_stalled => EndpointEvent::Progress,
-            Some(()) = OptionFuture::from(ready.retry_at.map(sleep_until)) => EndpointEvent::RetryDue,
+            Some(()) = OptionFuture::from(ready.wake_at.map(sleep_until)) => EndpointEvent::Due,
         }
     }
 

@@ -50,7 +50,7 @@ pub use error::{ConnectError, ConnectStep, Disconnect, Error, SessionLoss};
 pub use files::{FileWatch, Files, WatchEvent, is_file_name};
 /// The standard streams of this program, read and written without blocking.
 pub use link::stdio;
-pub use options::{OutputMode, SessionOptions};
+pub use options::{KeepAlive, OutputMode, SessionOptions};
 pub use process::{
     Command, Process, ProcessControl, ProcessEvent, ProcessEventKind, ProcessExit, TerminalSize,
 };

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+pub use link::websocket::Settings as KeepAlive;
 use wire::rexd::v1::SessionOpen;
 
 use crate::target::Target;
@@ -17,6 +18,8 @@ pub struct SessionOptions {
     pub connect_timeout: Duration,
     /// Time limit for reconnecting after the connection was lost; zero switches reconnecting off.
     pub reconnect_timeout: Duration,
+    /// How a WebSocket is kept alive, and how long a silent server is waited for.
+    pub keep_alive: KeepAlive,
     /// Whether this client can answer approval requests.
     pub approvals: bool,
     /// How the server encodes output.
@@ -44,6 +47,7 @@ impl Default for SessionOptions {
             client_version: env!("CARGO_PKG_VERSION").to_owned(),
             connect_timeout: Duration::from_secs(20),
             reconnect_timeout: Duration::from_secs(55),
+            keep_alive: KeepAlive::default(),
             approvals: false,
             output: OutputMode::default(),
             interactive: false,

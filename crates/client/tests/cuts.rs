@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use client::target::{BearerToken, Scheme, Tls, UrlTarget};
 use client::{
-    Command, Error, Process, ProcessEventKind, ProcessExit, Session, SessionLoss, SessionOptions, Target,
+    Command, Error, KeepAlive, Process, ProcessEventKind, ProcessExit, Session, SessionLoss, SessionOptions,
+    Target,
 };
 use rustix::process::Signal;
 use testkit::programs::program;
@@ -37,8 +38,13 @@ struct World {
 
 impl World {
     fn new() -> World {
+        World::with_config("")
+    }
+
+    fn with_config(more: &str) -> World {
         // Limits are not the subject of these tests.
-        let sandbox = Sandbox::with_config("[limits]\nhard_output_bytes = 0\nhard_timeout_ms = 0\n");
+        let config = format!("[limits]\nhard_output_bytes = 0\nhard_timeout_ms = 0\n{more}");
+        let sandbox = Sandbox::with_config(&config);
         let served = ServedDaemon::start(&program("rexd"), &sandbox);
         let proxy = Proxy::start(&served.addresses, &sandbox.path("."));
         World { served, proxy, sandbox }
@@ -101,6 +107,57 @@ async fn every_byte_of_a_stream_comes_once_wherever_it_is_cut() {
             world.proxy.call_off();
             assert_eq!(world.proxy.cuts(), before + 1, "{way:?}: the connection was not cut after {bytes}");
         }
+        session.close().await.unwrap();
+    }
+}
+
+/// More is on its way than the server keeps for a client that resumes, in the buffers of the kernel and the proxy.
+#[tokio::test]
+async fn output_on_its_way_is_not_lost_however_little_the_server_keeps() {
+    let world = World::with_config("[server]\nresume_bytes = 65536\n");
+    for way in [CarrierKind::Unix, CarrierKind::WebSocket] {
+        let session = world.open(way).await;
+        for bytes in [100_000, 900_000] {
+            world.proxy.cut_after(Direction::Client, bytes, CutKind::Reset);
+            let mut process = session.start(Command::line(format!("seq 1 {LINES}"))).await.unwrap();
+            let (written, exit) = gather(&mut process).await.unwrap();
+            assert_eq!(exit.status(), 0);
+            assert!(written == counted(), "{way:?}, cut after {bytes}: {} bytes", written.len());
+            assert!(!world.proxy.call_off(), "{way:?}: nothing was cut after {bytes}");
+        }
+        session.close().await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn a_session_whose_opening_is_cut_is_opened_on_another_connection() {
+    let world = World::new();
+    for way in [CarrierKind::Unix, CarrierKind::WebSocket] {
+        for (toward, bytes) in [(Direction::Daemon, 10), (Direction::Client, 1), (Direction::Client, 200)] {
+            world.proxy.cut_after(toward, bytes, CutKind::Reset);
+            let session = world.open(way).await;
+            assert!(!world.proxy.call_off(), "{way:?}: nothing was cut after {bytes} toward {toward:?}");
+            session.close().await.unwrap();
+        }
+    }
+}
+
+/// The connection stays open, and nothing passes.
+#[tokio::test]
+async fn a_connection_that_falls_silent_is_replaced() {
+    let world = World::with_config("[server]\nping_ms = 50\n");
+    for way in [CarrierKind::WebSocket, CarrierKind::Http] {
+        let keep_alive =
+            KeepAlive { ping_every: Duration::from_millis(50), deadline: Duration::from_millis(500) };
+        let options = SessionOptions { keep_alive, ..SessionOptions::default() };
+        let session = Session::open(target(&world.proxy.addresses, way), options).await.unwrap();
+        let go = format!("go-{way:?}");
+        let line = format!("until test -e {go}; do sleep 0.01; done; seq 1 {LINES}");
+        let mut process = session.start(Command::line(line)).await.unwrap();
+        world.proxy.cut(CutKind::Stalled);
+        world.sandbox.write(&format!("root/{go}"), "");
+        let (written, _) = gather(&mut process).await.unwrap();
+        assert!(written == counted(), "{way:?}: {} bytes", written.len());
         session.close().await.unwrap();
     }
 }

@@ -32,7 +32,7 @@ use crate::config::{Config, Paths, ServerConfig};
 use crate::core::approvals::FileApprovalStore;
 use crate::core::peers::Peers;
 use crate::core::request::ConnectionContext;
-use crate::core::resume::{HandoverOutcome, RESUME_WAIT, ResumeWait};
+use crate::core::resume::{HandoverOutcome, ResumeWait};
 use crate::core::runtime_policy::{RuntimePolicy, RuntimePolicyHandle};
 use crate::core::session::{Face as _, Retention};
 use crate::core::{Core, SHUTDOWN_TIMEOUT};
@@ -55,10 +55,7 @@ pub async fn stdio(config: &Config, paths: &Paths) -> anyhow::Result<()> {
     let audit_start = audit.as_ref().map(|file| OwnedTask::spawn(start_later(Arc::downgrade(file))));
     let core = Arc::new(core(config, paths, (sink(audit), metrics), stop.clone())?);
     let resume = ResumeWait::new(paths.state.as_deref());
-    let retention = resume.as_ref().map(|_| {
-        let retention = retention(&config.server);
-        Retention { resume: retention.resume.min(RESUME_WAIT), ..retention }
-    });
+    let retention = resume.as_ref().map(|_| retention(&config.server));
     let face = Arc::new(Rexd::new(core.clone(), retention, resume.clone()));
     let streams = Streams::open().context("cannot use standard input and output")?;
     let outcome = match &resume {

@@ -29,8 +29,8 @@ const UNSAFE_PATHS: &[&str] = &[
     "crates/engine/src/sandbox/enter.rs",
     "crates/engine/src/sandbox/landlock.rs",
     "crates/engine/src/sandbox/script.rs",
-    // Unmapping the code of the start.
-    "crates/daemon/src/serve/runtime.rs",
+    // Unmapping code that is not needed.
+    "crates/daemon/src/core/code_pages.rs",
 ];
 /// Modules of the daemon that access the daemon's own files, not a session's.
 const DAEMON_FILE_PATHS: &[&str] = &[

@@ -13,7 +13,7 @@ use websocket::WebSocketContent;
 use crate::connection::Connection;
 use crate::error::{ConnectError, ConnectStep, Disconnect};
 use crate::exec_server::bridge::BridgeHandle;
-use crate::options::SessionOptions;
+use crate::options::{KeepAlive, SessionOptions};
 use crate::target::{SshTarget, Target, UrlTarget};
 
 /// The path of a daemon's WebSocket if the URL has none.
@@ -62,7 +62,8 @@ pub(crate) async fn dial(target: &Target, options: &SessionOptions) -> Result<Ta
             let (host, port) = url.address();
             let hint = format!("is `rexd serve --http {host}:{port}` running there?");
             let content = WebSocketContent::Json(limits());
-            let link = websocket::dial(url, (target, &hint), (DAEMON_PATH, content)).await?;
+            let link =
+                websocket::dial(url, (target, &hint), (DAEMON_PATH, content), &options.keep_alive).await?;
             Ok(TargetLink { link, carrier: Carrier::Socket })
         }
         Target::ExecServer(url) => exec_server::dial(url, options).await,
@@ -73,13 +74,13 @@ pub(crate) async fn dial(target: &Target, options: &SessionOptions) -> Result<Ta
 pub(crate) async fn exec_server(url: &UrlTarget) -> Result<Link, ConnectError> {
     let target = Target::ExecServer(url.clone());
     let hint = format!("is `rexd exec-server --listen ws://{}` running there?", url.authority);
-    let limits = exec_server_limits();
+    let (limits, keep_alive) = (exec_server_limits(), KeepAlive::default());
     if !url.is_harness() {
         let content = WebSocketContent::Json(limits);
-        return websocket::dial(url, (&target, &hint), (EXEC_SERVER_PATH, content)).await;
+        return websocket::dial(url, (&target, &hint), (EXEC_SERVER_PATH, content), &keep_alive).await;
     }
     let content = WebSocketContent::RelayFrames(limits);
-    let link = websocket::dial(url, (&target, &hint), (EXEC_SERVER_PATH, content)).await?;
+    let link = websocket::dial(url, (&target, &hint), (EXEC_SERVER_PATH, content), &keep_alive).await?;
     let no_random = |error: getrandom::Error| {
         ConnectError::new(&target, ConnectStep::OpenSession, format!("cannot get random bytes: {error}"))
     };

@@ -4,9 +4,9 @@ use http::header::AUTHORIZATION;
 use http::{HeaderMap, StatusCode};
 use link::Link;
 use link::dial::DialError;
-use link::websocket::Settings;
 
 use crate::error::{ConnectError, ConnectStep};
+use crate::options::KeepAlive;
 use crate::target::{Target, UrlTarget};
 
 /// What a WebSocket carries, and the limits for it.
@@ -22,14 +22,15 @@ pub(super) async fn dial(
     url: &UrlTarget,
     (target, hint): (&Target, &str),
     (path, content): (&str, WebSocketContent),
+    keep_alive: &KeepAlive,
 ) -> Result<Link, ConnectError> {
     let failed = |step, cause: &dyn std::fmt::Display| ConnectError::new(target, step, cause);
     let headers = headers(url).map_err(|error| failed(ConnectStep::Find, &error))?;
     let socket = link::dial::websocket(&address(url, path), &headers, &url.tls).await;
     let socket = socket.map_err(|error| failure(error, (target, hint), &failed))?;
     let (link, _closer) = match content {
-        WebSocketContent::Json(limits) => socket.json(&Settings::default(), &limits),
-        WebSocketContent::RelayFrames(limits) => socket.binary(&Settings::default(), &limits),
+        WebSocketContent::Json(limits) => socket.json(keep_alive, &limits),
+        WebSocketContent::RelayFrames(limits) => socket.binary(keep_alive, &limits),
     };
     Ok(link)
 }

@@ -96,7 +96,7 @@ impl ExecServerDriver {
             let ready = Readiness {
                 pending: self.pending.len(),
                 is_stalled: self.routes.is_stalled(is_idle) || self.listeners.is_stalled(is_idle),
-                retry_at: self.retries.front().map(|(at, _)| *at),
+                wake_at: self.retries.front().map(|(at, _)| *at),
             };
             match self.endpoint.next(ready).await {
                 EndpointEvent::Message(message) => self.handle(message),
@@ -104,7 +104,7 @@ impl ExecServerDriver {
                 EndpointEvent::TooLarge(bytes) => {
                     self.fail_pending(&ExecServerError::ResponseTooLarge { bytes });
                 }
-                EndpointEvent::RetryDue => {
+                EndpointEvent::Due => {
                     if let Some((_, request)) = self.retries.pop_front() {
                         self.send(request);
                     }

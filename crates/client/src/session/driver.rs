@@ -12,6 +12,7 @@ use tokio::time::Instant;
 use wire::jsonrpc::{self, Item, Message, Response, RpcError, code};
 use wire::rexd::v1::{Cancel, SessionClose, SessionOpenResult, codes};
 
+use super::acknowledge::Acknowledgements;
 use super::handshake::rpc_error;
 use super::message::{ClientMessage, ClientRequest, NewRoute};
 use super::routes::EventRoutes;
@@ -34,6 +35,7 @@ pub(super) struct SessionDriver {
     pub(super) routes: EventRoutes,
     /// Replayed requests whose first execution had not ended, and when to send them again.
     pub(super) retries: VecDeque<(Instant, ClientRequest)>,
+    pub(super) acknowledgements: Acknowledgements,
     next_id: Arc<AtomicU64>,
 }
 
@@ -45,6 +47,7 @@ impl SessionDriver {
         (next_id, drained): (Arc<AtomicU64>, Arc<Notify>),
     ) -> Box<SessionDriver> {
         let (connection, carrier) = link.into_connection();
+        let acknowledgements = Acknowledgements::new(&opened.borrow());
         Box::new(SessionDriver {
             endpoint: DriverEndpoint::new(connection, inbox, drained),
             carrier,
@@ -54,6 +57,7 @@ impl SessionDriver {
             routes: EventRoutes::new(options.output),
             options,
             retries: VecDeque::new(),
+            acknowledgements,
             next_id,
         })
     }
@@ -79,17 +83,22 @@ impl SessionDriver {
 
     async fn serve_link(&mut self) -> LinkEnd {
         loop {
+            if let Some(message) = self.acknowledgements.take(&self.opened.borrow().session_id) {
+                self.endpoint.send(message);
+            }
+            let retry = self.retries.front().map(|(at, _)| *at);
             let ready = Readiness {
                 pending: self.pending.len(),
                 is_stalled: self.routes.is_stalled(self.pending.is_empty()),
-                retry_at: self.retries.front().map(|(at, _)| *at),
+                wake_at: retry.into_iter().chain(self.acknowledgements.due()).min(),
             };
             match self.endpoint.next(ready).await {
                 EndpointEvent::Message(message) => self.handle(message),
                 EndpointEvent::Received(line) => self.dispatch(&line),
                 EndpointEvent::TooLarge(bytes) => self.fail_pending(&Error::ResponseTooLarge { bytes }),
-                EndpointEvent::RetryDue => {
-                    if let Some((_, request)) = self.retries.pop_front() {
+                EndpointEvent::Due => {
+                    while let Some((_, request)) = self.retries.pop_front_if(|(at, _)| *at <= Instant::now())
+                    {
                         self.send(request);
                     }
                 }
@@ -135,6 +144,7 @@ impl SessionDriver {
                 let starts = |request: &ClientRequest| matches!(request.route, NewRoute::Process(_));
                 let has_starts = self.pending.values().any(starts);
                 self.routes.dispatch(line, &call, has_starts);
+                self.acknowledgements.received(line.len(), self.routes.last_event_id());
             }
             Ok(Message::Batch(_)) => tracing::debug!("ignored a batch from the server"),
             Err(invalid) => {

@@ -1,5 +1,6 @@
 //! A handle to one session on a target. Cheap to clone; a task owns the link and the state.
 
+mod acknowledge;
 mod driver;
 mod handshake;
 pub(crate) mod message;

@@ -7,6 +7,7 @@ use tokio::sync::oneshot;
 use tokio::time::Instant;
 use wire::rexd::v1::{ExecAttach, Method as _, SessionOpenResult, SessionResume};
 
+use super::acknowledge::Acknowledgements;
 use super::driver::SessionDriver;
 use super::handshake::{self, ResumeError};
 use super::message::{ClientMessage, ClientRequest, NewRoute, ProcessRoute};
@@ -78,6 +79,7 @@ impl SessionDriver {
     /// Continues the same session: sends the requests again that may be, and fails the others as ambiguous.
     fn resume(&mut self, link: TargetLink, opened: SessionOpenResult, disconnect: &Disconnect) {
         self.use_link(link);
+        self.acknowledgements.resumed();
         self.routes.report_loss(opened.lost.unwrap_or(0));
         let before = self.opened.borrow().resume_token.clone();
         let resume_token = opened.resume_token.clone().or(before);
@@ -97,6 +99,7 @@ impl SessionDriver {
     fn reopen(&mut self, link: TargetLink, opened: SessionOpenResult, loss: SessionLoss) {
         let error = Error::from(loss);
         self.use_link(link);
+        self.acknowledgements = Acknowledgements::new(&opened);
         for (_, request) in std::mem::take(&mut self.pending) {
             // Requests that were not sent name the lost session too.
             request.response.send(Err(error.clone())).ok();

@@ -28,6 +28,7 @@ pub(crate) use opaque_debug;
 
 pub mod approvals;
 pub mod authorize;
+pub(crate) mod code_pages;
 pub mod dispatch;
 pub mod effects;
 pub mod events;

@@ -84,6 +84,8 @@ pub struct EventOptions {
     pub line_bytes: usize,
     /// What happens while no client listens.
     pub while_away: WhileAway,
+    /// Whether the client acknowledges events. Then only as many are sent beyond the last acknowledged one as are kept.
+    pub is_acknowledged: bool,
 }
 
 impl EventOptions {
@@ -91,7 +93,12 @@ impl EventOptions {
     pub fn replaying(bytes: usize) -> EventOptions {
         let chunk_bytes = 64 * 1024;
         // The longest escape of a byte in JSON has six characters.
-        EventOptions { chunk_bytes, line_bytes: 6 * chunk_bytes + 1024, while_away: WhileAway::Replay(bytes) }
+        EventOptions {
+            chunk_bytes,
+            line_bytes: 6 * chunk_bytes + 1024,
+            while_away: WhileAway::Replay(bytes),
+            is_acknowledged: false,
+        }
     }
 }
 
@@ -123,6 +130,8 @@ enum SubscriptionMessage {
     Subscribe(Box<NewListener>),
     /// The listener is gone.
     Unsubscribe(SubscriptionId),
+    /// The client has all events up to this one.
+    Acknowledge(u64),
 }
 
 /// A listener that receives the events after the last one it has seen.
@@ -199,6 +208,11 @@ impl<F: Face> PublisherHandle<F> {
             subscriptions.send(SubscriptionMessage::Subscribe(new)).await.ok()?;
             received.await.ok()
         }
+    }
+
+    pub(super) fn acknowledge(&self, event: u64) -> impl Future<Output = ()> + Send + use<F> {
+        let subscriptions = self.subscriptions.clone();
+        async move { drop(subscriptions.send(SubscriptionMessage::Acknowledge(event)).await) }
     }
 
     pub(super) fn unsubscribe(&self, id: SubscriptionId) -> impl Future<Output = ()> + Send + use<F> {

@@ -99,7 +99,7 @@ impl<F: Face> Publisher<F> {
             let unsent = self.unsent();
             let is_idle = unsent.is_none();
             let may_read = self.may_read(is_idle);
-            let takes_messages = has_inbox && (is_idle || self.listener.is_none());
+            let takes_messages = has_inbox && (self.listener.is_none() || is_idle && self.may_send());
             if !has_inbox && is_idle && self.streams.is_empty() {
                 return;
             }
@@ -134,12 +134,19 @@ impl<F: Face> Publisher<F> {
     /// Whether logs are read: never to hold events here that the logs could hold.
     fn may_read(&self, is_idle: bool) -> bool {
         match (&self.listener, self.options.while_away) {
-            (Some(_), _) => is_idle,
+            (Some(_), _) => is_idle && self.may_send(),
             (None, _) if !self.is_open => true,
             (None, WhileAway::Replay(_)) => self.buffer.has_capacity(self.options.line_bytes),
             (None, WhileAway::Pause) => false,
             (None, WhileAway::Discard) => true,
         }
+    }
+
+    /// Whether another event may be sent before the client acknowledges one.
+    fn may_send(&self) -> bool {
+        let is_limited =
+            self.options.is_acknowledged && matches!(self.options.while_away, WhileAway::Replay(_));
+        !is_limited || self.buffer.has_capacity(self.options.line_bytes)
     }
 
     fn handle(&mut self, message: PublisherMessage<F::Events>) {
@@ -176,7 +183,7 @@ impl<F: Face> Publisher<F> {
     }
 
     fn push(&mut self, line: Bytes) {
-        self.buffer.push(line);
+        self.buffer.push(line, self.options.is_acknowledged);
         if self.listener.is_none() {
             self.buffer.drop_unsent();
         }
@@ -246,6 +253,10 @@ impl<F: Face> Publisher<F> {
                 if self.listener.as_ref().is_some_and(|(current, _)| *current == id) {
                     self.remove_listener();
                 }
+            }
+            SubscriptionMessage::Acknowledge(event) => {
+                self.options.is_acknowledged = true;
+                self.buffer.acknowledge(event);
             }
             SubscriptionMessage::Subscribe(new) => {
                 let NewListener { id, listener, seen, gap } = *new;

@@ -36,12 +36,19 @@ impl ReplayBuffer {
         self.unsent.max(1) - 1
     }
 
-    /// Adds the event with the number `next_id`. Beyond the limit, the oldest sent events are dropped; unsent ones stay,
-    /// so the caller adds only what can be sent, or calls `drop_unsent`.
-    pub(super) fn push(&mut self, line: Bytes) {
+    /// Adds the event with the number `next_id`. Beyond the limit, the oldest sent events are dropped, unless they wait to
+    /// be acknowledged; unsent ones stay, so the caller adds only what can be sent, or calls `drop_unsent`.
+    pub(super) fn push(&mut self, line: Bytes, is_acknowledged: bool) {
         self.bytes += line.len();
         self.lines.push_back(line);
-        while self.limit > 0 && self.bytes > self.limit && self.first < self.unsent {
+        while !is_acknowledged && self.limit > 0 && self.bytes > self.limit && self.first < self.unsent {
+            self.drop_oldest();
+        }
+    }
+
+    /// Drops the sent events up to this one: the client has them.
+    pub(super) fn acknowledge(&mut self, event: u64) {
+        while self.first <= event && self.first < self.unsent {
             self.drop_oldest();
         }
     }
@@ -123,7 +130,7 @@ mod tests {
     fn push(buffer: &mut ReplayBuffer, count: u64) {
         for _ in 0..count {
             let number = buffer.next_id();
-            buffer.push(line(number));
+            buffer.push(line(number), false);
         }
     }
 
@@ -164,6 +171,24 @@ mod tests {
         buffer.drop_unsent();
         assert_eq!(buffer.rewind(4), Ok(3), "three lines of ten bytes fit: 5, 6 and 7 are lost");
         assert_eq!(send(&mut buffer), [8, 9, 10]);
+    }
+
+    #[test]
+    fn events_that_wait_to_be_acknowledged_are_kept() {
+        let mut buffer = ReplayBuffer::new(30);
+        for number in 1..=5 {
+            buffer.push(line(number), true);
+        }
+        assert_eq!(send(&mut buffer), [1, 2, 3, 4, 5]);
+        assert!(!buffer.has_capacity(10));
+        buffer.acknowledge(3);
+        assert!(buffer.has_capacity(10));
+        assert_eq!(buffer.rewind(3), Ok(0), "nothing of the rest is lost");
+        assert_eq!(send(&mut buffer), [4, 5]);
+        // A number that was not sent yet.
+        buffer.push(line(6), true);
+        buffer.acknowledge(1_000);
+        assert_eq!(send(&mut buffer), [6]);
     }
 
     #[test]

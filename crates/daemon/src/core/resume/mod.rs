@@ -17,6 +17,7 @@ use link::stdio::Streams;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use crate::core::code_pages;
 use crate::core::request::ConnectionContext;
 use crate::core::session::{Face, ServeLink, SessionHandle, SessionRegistry};
 use crate::core::sockets::{ListeningSocket, SocketDir};
@@ -25,9 +26,6 @@ use crate::net::auth::{Caller, RejectionLog};
 use crate::net::listen::peer_caller;
 use crate::observe::metrics::Transport;
 
-/// The longest that a disconnected session is kept. A daemon without a listener is supervised by nothing, so it ends
-/// soon; a client whose connection broke returns earlier.
-pub const RESUME_WAIT: Duration = Duration::from_secs(60);
 /// How long a session is open before it gets its socket. Most sessions end before that and never need one.
 const SOCKET_DELAY: Duration = Duration::from_millis(20);
 /// Connections to one socket at the same time; one more is closed at once.
@@ -130,6 +128,7 @@ impl ResumeWait {
         if let Err(error) = state::detach_standard_streams() {
             tracing::warn!(%error, "cannot close the standard streams");
         }
+        code_pages::release();
         let all_ended = async {
             loop {
                 sessions.wait_empty().await;

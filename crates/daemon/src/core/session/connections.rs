@@ -137,6 +137,17 @@ impl<F: Face> Session<F> {
         Resumption { id, gap, replaced: Vec::new() }
     }
 
+    /// The client has all events up to this one. Until something is published, it only states that it acknowledges.
+    pub fn acknowledge(&mut self, event: u64) -> impl Future<Output = ()> + Send + use<F> {
+        let acknowledged = self.events.as_ref().map(|events| events.acknowledge(event));
+        self.event_options.is_acknowledged = true;
+        async move {
+            if let Some(acknowledged) = acknowledged {
+                acknowledged.await;
+            }
+        }
+    }
+
     /// Counts the session as resumed.
     pub fn count_resumed(&mut self) {
         self.gauge.set_resumed();

@@ -237,6 +237,7 @@ pub(super) fn open(
             chunk_bytes: CHUNK_BYTES,
             line_bytes: CHUNK_BYTES,
             while_away: WhileAway::Pause,
+            is_acknowledged: false,
         },
         is_resumable: context.transport != Transport::Stdio,
         ..SessionOptions::new(face, requester, engine, state)

@@ -76,7 +76,7 @@ const CAPABILITIES: &[&str] = &[
     "sandbox",
 ];
 /// Only a daemon that outlives its connections resumes sessions.
-const RESUME: &str = "resume";
+const RESUME: &[&str] = &["resume", "session.ack"];
 /// Only WebSockets are compressed, so only a daemon with listeners offers it.
 const COMPRESS: &str = "compress";
 /// The shortest line that a client may limit the server to: a response must fit.
@@ -194,6 +194,7 @@ pub(super) fn open(
                 true => WhileAway::Replay(face.sessions().retention.resume_bytes),
                 false => WhileAway::Discard,
             },
+            is_acknowledged: false,
         },
         can_approve: client.can_approve,
         is_resumable: resume_token.is_some(),
@@ -275,7 +276,7 @@ fn secret() -> Result<String, RpcError> {
 }
 
 fn capabilities(face: &Rexd) -> Vec<String> {
-    let resume = face.may_resume.then_some(&RESUME);
+    let resume = if face.may_resume { RESUME } else { &[] };
     let compress = (face.may_resume && face.resume.is_none()).then_some(&COMPRESS);
     CAPABILITIES.iter().chain(resume).chain(compress).map(|name| (*name).to_owned()).collect()
 }

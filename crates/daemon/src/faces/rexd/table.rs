@@ -50,6 +50,7 @@ macro_rules! rows {
 pub static TABLE: &[&dyn Method<Rexd>] = rows! {
     SessionClose   Read Exclusive plain no_details => session::close;
     SessionInfo    Read Immediate plain no_details => session::info;
+    SessionAck     Read Immediate plain no_details => session::acknowledge;
     SessionSetCwd  Read Exclusive plain |params| detail("path", &params.path) => session::set_cwd;
     ExecStart      Exec Read      keyed exec_started => exec::start;
     ExecWait       Read Immediate plain |params| detail("process_id", &params.process_id) => exec::wait;

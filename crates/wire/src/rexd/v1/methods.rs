@@ -90,6 +90,7 @@ methods! {
     "session.close" SessionClose => OkResult, changes, Seed, "Close a session and end its attached processes.";
     "session.info" SessionInfo => SessionInfoResult, reads, Seed, "Return a session's state.";
     "session.resume" SessionResume => SessionOpenResult, changes, Addition, "Resume a session after its connection was lost.";
+    "session.ack" SessionAck => OkResult, reads, Addition, "Acknowledge the events up to this one.";
     "session.set_cwd" SessionSetCwd => SessionSetCwdResult, changes, Addition, "Set the working directory.";
     "server.ping" ServerPing => ServerPingResult, reads, Addition, "Check that the server responds.";
     "exec.start" ExecStart => ExecStartResult, changes, Seed, "Start a command and stream its output.";

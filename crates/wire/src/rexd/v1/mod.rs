@@ -37,7 +37,7 @@ pub use params_fs::{
     FsWatch, FsWrite,
 };
 pub use params_session::{
-    ApprovalAnswer, ApprovalList, Cancel, RequestedLimits, ServerPing, SessionClose, SessionInfo,
+    ApprovalAnswer, ApprovalList, Cancel, RequestedLimits, ServerPing, SessionAck, SessionClose, SessionInfo,
     SessionOpen, SessionResume, SessionSetCwd,
 };
 pub use read::{ReadContent, ReadResponse};

@@ -68,6 +68,16 @@ pub struct SessionResume {
     pub client_name: Option<String>,
 }
 
+/// `session.ack`: the last event that the client received, and with it all before. From the first one on, the server
+/// sends at most `resume_bytes` beyond the last acknowledged event.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct SessionAck {
+    /// The session.
+    pub session_id: String,
+    /// The number of the event; 0 means none yet.
+    pub event_id: i64,
+}
+
 /// The params of `session.close`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct SessionClose {

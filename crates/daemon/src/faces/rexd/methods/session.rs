@@ -1,4 +1,4 @@
-//! `session.close`, `session.info`, `session.set_cwd` and `server.ping`.
+//! `session.close`, `session.info`, `session.ack`, `session.set_cwd` and `server.ping`.
 
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -10,7 +10,7 @@ use super::{Context, Params, PrepareResult, RexdPrepared, admit};
 use crate::core::request::off_thread;
 use crate::core::responder::Responder;
 use crate::core::session::SessionMessage;
-use crate::faces::rexd::convert::timestamp;
+use crate::faces::rexd::convert::{self, timestamp};
 use crate::faces::rexd::errors::{rpc_error, text};
 use crate::faces::rexd::session::{Session, info as session_info};
 
@@ -23,6 +23,19 @@ pub(crate) fn close(_: &Params<v1::SessionClose>, _: &Context<'_>) -> PrepareRes
 pub(crate) fn info(_: &Params<v1::SessionInfo>, context: &Context<'_>) -> PrepareResult {
     let result = session_info(context.session);
     Ok(RexdPrepared::response(async { Ok(result) }))
+}
+
+/// `session.ack`: without an audit record, because a client sends one for every few events.
+pub(crate) fn acknowledge(params: &Params<v1::SessionAck>, _: &Context<'_>) -> PrepareResult {
+    let event = convert::optional("event_id", Some(params.event_id))?.unwrap_or(0);
+    Ok(RexdPrepared::new(move |session, mut request| {
+        request.responder.skip_audit();
+        let acknowledged = session.acknowledge(event);
+        session.spawn(async move {
+            acknowledged.await;
+            request.finish(Ok(v1::OkResult::DONE)).await;
+        });
+    }))
 }
 
 /// `session.set_cwd`: relative paths start there, if it is a directory inside the roots.
