@@ -14,6 +14,10 @@ use crate::process::ExitStatus;
 pub trait AuditSink: Send + Sync {
     /// Accepts one record, without waiting.
     fn record(&self, record: AuditRecord);
+    /// Why no request may run now: its record could not be kept. Almost always `None`.
+    fn refusal(&self) -> Option<String> {
+        None
+    }
 }
 
 /// One request that was answered, or one process that ended.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use link::rpc;
 use serde_json::json;
-use wire::jsonrpc::RpcError;
+use wire::jsonrpc::{RpcError, code};
 
 use super::Core;
 use super::request::{ConnectionContext, Requester};
@@ -58,6 +58,11 @@ pub fn dispatch<F: Face>(
     let method = lookup::<F>(&name).ok_or_else(|| F::unknown_method(&name));
     let label = method.as_ref().ok().map(|method| method.name());
     let mut responder = Responder::new(core, connection, requester, (label, name), (reply, cancel));
+    if let Some(problem) = core.audit.refusal() {
+        responder.skip_audit();
+        let error = RpcError::new(code::RESOURCE_LIMIT, problem);
+        return Err(Box::new(Rejected { responder, error }));
+    }
     let (method, decoded) = match method.and_then(|method| Ok((method, method.decode(&params)?))) {
         Ok(decoded) => decoded,
         Err(error) => return Err(Box::new(Rejected { responder, error })),

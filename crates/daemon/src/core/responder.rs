@@ -108,7 +108,7 @@ impl Responder {
         }
     }
 
-    /// Leaves a success out of the audit, for requests that change nothing and come often.
+    /// Leaves the request out of the audit: it changes nothing and comes often, or its record cannot be kept.
     pub fn skip_audit(&mut self) {
         self.is_audited = false;
     }
@@ -189,7 +189,7 @@ impl Responder {
             Some(error) if error.code == code::CANCELLED => metrics::RequestOutcome::Cancelled,
             Some(_) => metrics::RequestOutcome::Error,
         });
-        if error.is_none() && !self.is_audited {
+        if !self.is_audited {
             return;
         }
         let outcome = match error {

@@ -2,9 +2,9 @@
 //!
 //! A request puts a small struct into a bounded queue. One thread takes the records of each [`BATCH`], replaces secrets,
 //! formats and chains them, and appends them under a lock, so that many processes can share one file and one chain. No
-//! request waits for the disk: records that do not fit into the queue are counted. Writes to a configured file are
-//! retried until they succeed; records that cannot be written to the default file are dropped. In both cases the file
-//! contains the number of missing records at the position where they are missing.
+//! request waits for the disk. Writes to a configured file are retried until they succeed, and while many records wait,
+//! requests are refused. Records that cannot be written to the default file are dropped: the file contains their number
+//! at the position where they are missing.
 
 mod chain;
 mod line;
@@ -61,6 +61,8 @@ pub struct AuditFile {
     /// Set when the file is dropped: the writer then stops retrying.
     closing: Arc<AtomicBool>,
     path: PathBuf,
+    /// Whether no record may be lost.
+    required: bool,
     /// Reports the length of the queue.
     watched: Option<QueueGauge>,
 }
@@ -103,6 +105,7 @@ impl AuditFile {
             writer: Mutex::new(WriterState::Idle(Box::new(writer))),
             closing: Arc::default(),
             path: path.to_owned(),
+            required,
             watched: None,
         })
     }
@@ -142,6 +145,14 @@ impl AuditSink for AuditFile {
             self.start();
         }
     }
+
+    fn refusal(&self) -> Option<String> {
+        let is_refused = self.required && self.queue.is_nearly_full();
+        is_refused.then(|| {
+            let path = self.path.display();
+            format!("not executed: the audit file {path} cannot be written in time; free space on its disk")
+        })
+    }
 }
 
 impl Drop for AuditFile {
@@ -169,7 +180,7 @@ fn run(mut writer: Writer, queue: &RecordQueue, closing: &AtomicBool) {
     while let Some(batch) = queue.take(BATCH) {
         batch.records.iter().for_each(|record| writer.add(record));
         writer.add_lost(batch.lost);
-        writer.write_batch(closing);
+        queue.count_lost(writer.write_batch(closing));
     }
     writer.write_last();
 }

@@ -11,6 +11,8 @@ use crate::observe::metrics::Metrics;
 /// The maximal size of queued records. Records beyond it are dropped; the file contains their number at the position
 /// where they are missing.
 const MAX_BYTES: usize = 16 * 1024 * 1024;
+/// The size at which requests are refused if no record may be lost. The rest is for records of what still runs.
+const REFUSE_BYTES: usize = MAX_BYTES / 2;
 /// The size at which the writer is woken before the batch is due, so that a burst does not fill the queue.
 const EARLY_WRITE_BYTES: usize = MAX_BYTES / 8;
 
@@ -58,7 +60,7 @@ impl RecordQueue {
         let mut state = self.state();
         if state.batch.lost > 0 || state.bytes.saturating_add(bytes) > MAX_BYTES {
             state.batch.lost = state.batch.lost.saturating_add(1);
-            self.metrics.get().into_iter().for_each(|metrics| metrics.audit_lost(1));
+            self.count_lost(1);
         } else {
             state.bytes += bytes;
             state.batch.records.push(record);
@@ -68,6 +70,17 @@ impl RecordQueue {
             self.wake.notify_one();
         }
         is_large
+    }
+
+    /// Whether so many records wait that the next one could be lost.
+    pub(super) fn is_nearly_full(&self) -> bool {
+        let state = self.state();
+        state.bytes > REFUSE_BYTES || state.batch.lost > 0
+    }
+
+    /// Counts records that could not be written.
+    pub(super) fn count_lost(&self, records: u64) {
+        self.metrics.get().into_iter().for_each(|metrics| metrics.audit_lost(records));
     }
 
     /// Counts lost records in the metrics.

@@ -60,24 +60,27 @@ impl Writer {
         self.lost_after = self.lost_after.saturating_add(records);
     }
 
-    /// Writes the added records. Writes to a required file are retried until they succeed or `closing` is set; the queue
-    /// fills meanwhile.
-    pub(super) fn write_batch(&mut self, closing: &AtomicBool) {
+    /// Writes the added records and returns how many were dropped. Writes to a required file are retried until they
+    /// succeed or `closing` is set; the queue fills meanwhile.
+    pub(super) fn write_batch(&mut self, closing: &AtomicBool) -> u64 {
         while !self.bodies.is_empty() || self.lost_after > 0 {
             match self.append() {
-                Ok(()) => return,
+                Ok(()) => return 0,
                 Err(error) => self.log_failure(&error),
             }
             if closing.load(Ordering::Acquire) {
-                return;
+                return 0;
             }
             if self.required {
                 std::thread::park_timeout(RETRY);
             } else {
-                self.lost += self.bodies.len() as u64 + std::mem::take(&mut self.lost_after);
+                let dropped = self.bodies.len() as u64;
+                self.lost += dropped + std::mem::take(&mut self.lost_after);
                 self.bodies.clear();
+                return dropped;
             }
         }
+        0
     }
 
     /// Writes the added records without a retry, when the daemon stops.
