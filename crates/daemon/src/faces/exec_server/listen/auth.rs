@@ -4,7 +4,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
-use http::{Request, StatusCode};
+use http::{HeaderMap, Request, StatusCode};
 use link::listen::{OriginCheck, bearer_token};
 use tokio::net::TcpListener;
 
@@ -17,6 +17,8 @@ pub enum WsAuth {
     None,
     /// A token with this digest, as `Authorization: Bearer`.
     Token(TokenDigest),
+    /// The token in this file, read again for each connection: it can be replaced while the server runs.
+    TokenFile(PathBuf),
 }
 
 /// Why an address cannot be served with these authentication flags.
@@ -67,7 +69,9 @@ impl WsAuth {
         match (method, file, sha256) {
             (None, None, None) => Ok(WsAuth::None),
             (None, _, _) => Err(WsListenError::WithoutAuth),
-            (Some("capability-token"), Some(file), None) => from_file(file),
+            (Some("capability-token"), Some(file), None) => {
+                read_token(file).map(|_token| WsAuth::TokenFile(file.to_owned()))
+            }
             (Some("capability-token"), None, Some(hex)) => {
                 TokenDigest::from_hex(hex).map(WsAuth::Token).ok_or(WsListenError::Digest)
             }
@@ -80,7 +84,7 @@ impl WsAuth {
     pub async fn bind(&self, address: SocketAddr) -> Result<TcpListener, WsListenError> {
         match self {
             WsAuth::None if !address.ip().is_loopback() => Err(WsListenError::Exposed(address)),
-            WsAuth::None | WsAuth::Token(_) => {
+            WsAuth::None | WsAuth::Token(_) | WsAuth::TokenFile(_) => {
                 TcpListener::bind(address).await.map_err(|source| WsListenError::Bind { address, source })
             }
         }
@@ -94,20 +98,31 @@ impl WsAuth {
         origins.check(headers, None, None).map_err(|_foreign| StatusCode::FORBIDDEN)?;
         match self {
             WsAuth::None => Ok(Caller::on_loopback()),
-            WsAuth::Token(expected) => match bearer_token(headers) {
-                Ok(Some(token)) if TokenDigest::of(token).matches(expected) => Ok(Caller::with_capability()),
-                Ok(_) | Err(_) => Err(StatusCode::UNAUTHORIZED),
+            WsAuth::Token(expected) => check_token(headers, expected),
+            WsAuth::TokenFile(file) => match read_token(file) {
+                Ok(expected) => check_token(headers, &expected),
+                Err(error) => {
+                    tracing::error!("every client is rejected: {error}");
+                    Err(StatusCode::UNAUTHORIZED)
+                }
             },
         }
     }
 }
 
-fn from_file(file: &Path) -> Result<WsAuth, WsListenError> {
+fn check_token(headers: &HeaderMap, expected: &TokenDigest) -> Result<Caller, StatusCode> {
+    match bearer_token(headers) {
+        Ok(Some(token)) if TokenDigest::of(token).matches(expected) => Ok(Caller::with_capability()),
+        Ok(_) | Err(_) => Err(StatusCode::UNAUTHORIZED),
+    }
+}
+
+fn read_token(file: &Path) -> Result<TokenDigest, WsListenError> {
     let failed = |reason: String| WsListenError::File { file: file.to_owned(), reason };
     let text = std::fs::read_to_string(file).map_err(|error| failed(error.to_string()))?;
     match text.trim() {
         "" => Err(failed("the file is empty".to_owned())),
-        token => Ok(WsAuth::Token(Secret::new(token).digest())),
+        token => Ok(Secret::new(token).digest()),
     }
 }
 
@@ -143,6 +158,20 @@ mod tests {
         let all_interfaces = "0.0.0.0:0".parse().unwrap();
         assert!(auth.bind(all_interfaces).await.is_ok());
         assert!(matches!(WsAuth::None.bind(all_interfaces).await, Err(WsListenError::Exposed(_))));
+    }
+
+    #[test]
+    fn a_token_file_is_read_again_for_each_connection() {
+        let directory = tempfile::tempdir().unwrap();
+        let file = directory.path().join("token");
+        std::fs::write(&file, "first\n").unwrap();
+        let auth = WsAuth::from_flags(Some("capability-token"), Some(&file), None).unwrap();
+        let check = |token: &str| status(&auth, &[("authorization", &format!("Bearer {token}"))]).is_ok();
+        assert!(check("first") && !check("second"));
+        std::fs::write(&file, "second\n").unwrap();
+        assert!(check("second") && !check("first"));
+        std::fs::remove_file(&file).unwrap();
+        assert!(!check("second") && !check(""), "without the file nobody is accepted");
     }
 
     #[test]
