@@ -1,11 +1,12 @@
 //! The daemon's unix socket: accessible to its owner only, and removed when the daemon ends.
 
+use std::fs::File;
 use std::io;
 use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use rustix::fs::Mode;
+use rustix::fs::{FlockOperation, Mode, flock};
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with};
 use rustix::process::{geteuid, umask};
 use tokio::net::{UnixListener, UnixStream};
@@ -51,6 +52,8 @@ impl UnixSocket {
     /// Listens at `path`. A stale socket without a listener is replaced.
     pub fn bind(path: &Path) -> Result<UnixSocket, UnixSocketError> {
         let refused = |source| UnixSocketError::Refused { path: path.to_owned(), source };
+        // Otherwise two daemons could both find it stale, and the second would remove the socket of the first.
+        let _lock = lock_directory(path);
         remove_stale(path)?;
         // With a umask, because other users could connect between bind and chmod.
         let before = umask(Mode::from_raw_mode(0o177));
@@ -80,6 +83,21 @@ impl Drop for UnixSocket {
 fn identity(path: &Path) -> io::Result<(u64, u64)> {
     let found = std::fs::symlink_metadata(path)?;
     Ok((found.dev(), found.ino()))
+}
+
+/// Locks the directory of a path against other daemons that are about to listen there. Another user who can open the
+/// directory could hold the lock, so it is waited for only as long as a daemon may take.
+fn lock_directory(path: &Path) -> Option<File> {
+    let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let directory = File::open(parent).ok()?;
+    let give_up_at = Instant::now() + 4 * STALE_GRACE;
+    while flock(&directory, FlockOperation::NonBlockingLockExclusive).is_err() {
+        if Instant::now() >= give_up_at {
+            return None;
+        }
+        std::thread::sleep(PROBE_INTERVAL);
+    }
+    Some(directory)
 }
 
 /// Removes a socket that a killed daemon left; any other file stays.
@@ -161,6 +179,27 @@ fn refuse_confined(pid: i32, is_own_user: bool) -> Result<(), AuthRejection> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn one_of_many_daemons_replaces_a_stale_socket() {
+        let directory = tempfile::tempdir().unwrap();
+        for round in 0..3 {
+            let path = directory.path().join(format!("s{round}"));
+            drop(std::os::unix::net::UnixListener::bind(&path).unwrap());
+            let runtime = tokio::runtime::Handle::current();
+            let bound: Vec<_> = std::thread::scope(|scope| {
+                let bind = || {
+                    let _entered = runtime.enter();
+                    UnixSocket::bind(&path)
+                };
+                let daemons: Vec<_> = (0..3).map(|_| scope.spawn(bind)).collect();
+                daemons.into_iter().map(|daemon| daemon.join().unwrap()).collect()
+            });
+            let sockets: Vec<_> = bound.into_iter().filter_map(Result::ok).collect();
+            assert_eq!(sockets.len(), 1, "the others find it in use");
+            assert_eq!(identity(&path).unwrap(), sockets[0].identity);
+        }
+    }
 
     #[test]
     fn a_socket_with_a_full_queue_is_in_use() {
