@@ -1,10 +1,11 @@
 //! Connects stdin, stdout, stderr and signals of this process to a remote process until it exits.
 
 use std::os::fd::BorrowedFd;
+use std::time::Duration;
 
 use client::stdio::{self, Output};
 use client::v1::codes;
-use client::{Error, Process, ProcessControl, ProcessEvent, ProcessEventKind, ProcessExit};
+use client::{Command, Error, Process, ProcessControl, ProcessEvent, ProcessEventKind, ProcessExit, Session};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::task::JoinSet;
@@ -17,6 +18,8 @@ use crate::terminal::{self, Escape};
 
 /// Bytes of stdin per request.
 const INPUT_CHUNK: usize = 128 * 1024;
+/// How long a signal waits for the answer to the start of its command.
+const EARLY_SIGNAL_WAIT: Duration = Duration::from_secs(2);
 /// Input requests in flight; at this limit stdin is not read.
 const MAX_INPUT_REQUESTS: usize = 16;
 
@@ -55,11 +58,43 @@ pub enum RelayEnd {
     Detached,
 }
 
+/// Starts a command. A signal that arrives before the start is answered is for the command, which may run already; if there
+/// is no answer soon, or with another signal, `rex` exits instead.
+pub async fn start(session: &Session, command: Command) -> Result<(Process, Signals), Failure> {
+    let mut signals = Signals::listen()?;
+    let starting = session.start(command);
+    tokio::pin!(starting);
+    let started = loop {
+        let early = tokio::select! {
+            started = &mut starting => break started,
+            action = signals.next() => action,
+        };
+        if matches!(early, SignalAction::Resize) {
+            continue;
+        }
+        let status = early.status();
+        tokio::select! {
+            started = &mut starting => {
+                signals.early = Some(early);
+                break started;
+            }
+            _second = signals.next() => {}
+            () = tokio::time::sleep(EARLY_SIGNAL_WAIT) => {}
+        }
+        crate::app::close_all_sessions().await;
+        return Err(Failure::new("interrupted before the command was started").status(status));
+    };
+    Ok((started.map_err(start_failure)?, signals))
+}
+
 /// Relays until the process exits or the user detaches.
-pub async fn relay(process: &mut Process, options: RelayOptions) -> Result<RelayEnd, Failure> {
+pub async fn relay(
+    process: &mut Process,
+    mut signals: Signals,
+    options: RelayOptions,
+) -> Result<RelayEnd, Failure> {
     let control = process.control();
     let mut out = OutputSinks::open(options.json)?;
-    let mut signals = Signals::listen()?;
     let mut input = JoinSet::new();
     match options.input {
         InputMode::Closed => {
@@ -212,7 +247,10 @@ impl OutputSinks {
 }
 
 /// The signals that are forwarded.
-struct Signals {
+#[derive(Debug)]
+pub struct Signals {
+    /// One that arrived before the process was known.
+    early: Option<SignalAction>,
     interrupt: Signal,
     quit: Signal,
     terminate: Signal,
@@ -222,6 +260,7 @@ struct Signals {
     terminations: u32,
 }
 
+#[derive(Debug)]
 enum SignalAction {
     Signal(&'static str),
     /// The user sent the third SIGINT: kill the process.
@@ -232,9 +271,11 @@ enum SignalAction {
 }
 
 impl Signals {
-    fn listen() -> Result<Signals, Failure> {
+    /// Listens from now on.
+    pub fn listen() -> Result<Signals, Failure> {
         interrupt::handle_elsewhere();
         Ok(Signals {
+            early: None,
             interrupt: signal(SignalKind::interrupt())?,
             quit: signal(SignalKind::quit())?,
             terminate: signal(SignalKind::terminate())?,
@@ -246,6 +287,9 @@ impl Signals {
     }
 
     async fn next(&mut self) -> SignalAction {
+        if let Some(early) = self.early.take() {
+            return early;
+        }
         tokio::select! {
             _ = self.interrupt.recv() => {
                 self.interrupts += 1;
@@ -270,6 +314,17 @@ impl Signals {
 }
 
 impl SignalAction {
+    /// The exit status of a program that the signal ends.
+    fn status(&self) -> u8 {
+        match self {
+            SignalAction::Signal("HUP") => 129,
+            SignalAction::Signal("QUIT") => 131,
+            SignalAction::Signal("TERM") => 143,
+            SignalAction::Signal(_) | SignalAction::Kill | SignalAction::Resize => interrupt::INTERRUPTED,
+            SignalAction::Abort(status) => *status,
+        }
+    }
+
     async fn send(self, control: &ProcessControl) -> Result<(), Error> {
         match self {
             SignalAction::Signal(name) => match control.kill(Some(name)).await {

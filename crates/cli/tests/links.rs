@@ -153,6 +153,25 @@ fn a_signal_that_was_on_its_way_when_the_link_was_cut_arrives_all_the_same() {
 }
 
 #[test]
+fn a_signal_that_comes_before_the_start_is_answered_is_for_the_command() {
+    let sandbox = Sandbox::new();
+    let served = ServedDaemon::start(&program("rexd"), &sandbox);
+    let proxy = Proxy::start(&served.addresses, &sandbox.path("."));
+    // The command runs before the answer to its start has passed.
+    proxy.throttle(Some(2));
+    let target = format!("unix:{}", proxy.addresses.unix.display());
+    let line = "trap 'exit 9' INT; touch ready; while :; do sleep 0.01; done";
+    let mut rex = support::rex(&sandbox, &["-t", &target, "exec", "--", "sh", "-c", line])
+        .stdin(Stdio::null())
+        .spawn()
+        .unwrap();
+    sandbox.appears("root/ready", Instant::now() + Duration::from_secs(60));
+    kill_process(Pid::from_child(&rex), Signal::INT).unwrap();
+    proxy.throttle(None);
+    assert_eq!(rex.wait().unwrap().code(), Some(9));
+}
+
+#[test]
 fn stdin_over_an_ssh_that_is_killed_arrives_once() {
     let sandbox = Sandbox::with_config("[limits]\nhard_output_bytes = 0\nhard_timeout_ms = 0\n");
     let _sshd = far(&sandbox);

@@ -11,7 +11,7 @@ use crate::args::AttachArgs;
 use crate::command_limits::CommandLimits;
 use crate::failure::{CommandStatus, Failure};
 use crate::output;
-use crate::relay::{self, InputMode, RelayEnd, RelayOptions};
+use crate::relay::{self, InputMode, RelayEnd, RelayOptions, Signals};
 use crate::terminal::{self, RawMode};
 
 /// Bytes of a terminal's earlier output that are replayed: enough to contain its current screen.
@@ -69,7 +69,9 @@ pub(super) async fn relay_attached(
     if raw.is_some() {
         redraw(&control).await?;
     }
-    let end = relay::relay(&mut process, RelayOptions { json: app.json, input, is_detached }).await;
+    let end =
+        relay::relay(&mut process, Signals::listen()?, RelayOptions { json: app.json, input, is_detached })
+            .await;
     if raw.is_some() && !matches!(end, Ok(RelayEnd::Exit(_) | RelayEnd::Incomplete(_))) {
         terminal::restore_screen();
     }

@@ -18,7 +18,7 @@ pub(super) async fn run(app: &App, args: ExecArgs) -> Result<CommandStatus, Fail
     if has_no_input {
         command = command.no_input();
     }
-    let mut process = session.start(command).await.map_err(relay::start_failure)?;
+    let (mut process, signals) = relay::start(&session, command).await?;
     if args.detach {
         print_process_id(app, &process)?;
         session.close().await?;
@@ -33,7 +33,8 @@ pub(super) async fn run(app: &App, args: ExecArgs) -> Result<CommandStatus, Fail
         true => RawMode::enter()?,
         false => None,
     };
-    let end = relay::relay(&mut process, RelayOptions { json: app.json, input, is_detached: false }).await;
+    let end =
+        relay::relay(&mut process, signals, RelayOptions { json: app.json, input, is_detached: false }).await;
     drop(raw);
     let status = exit_status(end?, CommandLimits::of_started(&session, args.timeout), app.json)?;
     // All output has arrived: do not wait for the cleanup on the target.

@@ -63,8 +63,9 @@ async fn piped(app: &App, session: Session, command: Command) -> Result<CommandS
         true => (command.no_input(), InputMode::Closed),
         false => (command, InputMode::Forwarded),
     };
-    let mut process = session.start(command).await.map_err(relay::start_failure)?;
-    let end = relay::relay(&mut process, RelayOptions { json: app.json, input, is_detached: false }).await?;
+    let (mut process, signals) = relay::start(&session, command).await?;
+    let end = relay::relay(&mut process, signals, RelayOptions { json: app.json, input, is_detached: false })
+        .await?;
     let status = exit_status(end, CommandLimits::of_started(&session, None), app.json)?;
     session.close_without_waiting().await.ok();
     Ok(status)
