@@ -32,7 +32,7 @@ fn main() -> ExitCode {
 }
 
 fn run(command: CliCommand) -> anyhow::Result<u8> {
-    let paths = Paths::from_environment();
+    let paths = Paths { program: Some(keeper::OWN_PROGRAM.into()), ..Paths::from_environment() };
     let out = &mut io::stdout().lock();
     match command {
         CliCommand::Help => out.write_all(HELP.as_bytes()).map(|()| 0).map_err(Into::into),
@@ -48,6 +48,10 @@ fn run(command: CliCommand) -> anyhow::Result<u8> {
             Ok(Doctor { config, paths, program_path, json, colours: colours_wanted() }.run(out)?)
         }
         CliCommand::Keeper => Ok(keeper::main()?),
+        CliCommand::Guardian(mark) => {
+            engine::process::guard(&mark);
+            Ok(0)
+        }
         CliCommand::Serve(faces) => serve_faces(&faces, &paths),
         CliCommand::ExecServer(face) => serve_exec_server(&face, &paths),
     }

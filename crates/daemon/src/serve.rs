@@ -121,6 +121,7 @@ pub fn core(
         containment: containment(),
         max_sessions: config.limits.max_concurrent_sessions,
         sandbox: crate::core::sandbox::settings(config)?,
+        guardian: paths.program.clone(),
     };
     let budget = ByteBudget::new(config.server.max_buffered_bytes);
     let measured = budget.clone();

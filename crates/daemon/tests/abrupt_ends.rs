@@ -3,10 +3,10 @@
 
 use std::time::{Duration, Instant};
 
-use rustix::process::Signal;
+use rustix::process::{Pid, Signal};
 use serde_json::json;
 use testkit::daemon::Rexd;
-use testkit::proc;
+use testkit::proc::{self, ProcessWatch};
 use testkit::sandbox::Sandbox;
 
 const REXD: &str = env!("CARGO_BIN_EXE_rexd");
@@ -14,7 +14,7 @@ const REXD: &str = env!("CARGO_BIN_EXE_rexd");
 const CONTAINMENTS: [Option<&str>; 2] = [None, Some("marks")];
 
 /// Starts processes that never end by themselves, terminals among them, and returns all that belong to them.
-fn start_processes(rexd: &mut Rexd, session: &str, mark: &str) -> Vec<proc::ProcessWatch> {
+fn start_processes(rexd: &mut Rexd, session: &str, mark: &str) -> Vec<ProcessWatch> {
     let (name, value) = mark.split_once('=').unwrap();
     let line = "trap '' TERM HUP INT; (setsid sh -c 'echo away $$ .; exec sleep 1000' &); \
                 echo leader $$ .; exec sleep 1000";
@@ -46,12 +46,14 @@ fn an_ending(containment: Option<&str>, name: &str, end: impl FnOnce(&mut Rexd))
     let session = rexd.open();
     let mark = format!("REXD_CROWD={}", sandbox.root().display());
     let crowd = start_processes(&mut rexd, &session, &mark);
+    let guardian = proc::guardian(rexd.pid());
     end(&mut rexd);
     let status = rexd.wait();
     assert_eq!(status.code(), Some(0), "{name} ({containment:?}): {status}; {}", rexd.log());
     let alive = proc::survivors(&crowd, Duration::ZERO);
     assert!(alive.is_empty(), "{name} ({containment:?}): {alive:?} outlived the daemon");
     assert_eq!(proc::marked(&mark), Vec::<i32>::new(), "{name} ({containment:?})");
+    assert!(guardian.has_ended(), "{name} ({containment:?}): the guardian outlived the daemon");
 }
 
 /// ARCHITECTURE.md, invariant 32.
@@ -87,23 +89,61 @@ fn signals_end_the_daemon_well_and_take_every_tree_along() {
     }
 }
 
-#[test]
-fn a_daemon_that_is_killed_leaves_at_most_what_its_successor_cleans_up() {
-    let sandbox = Sandbox::new();
-    let mut rexd = Rexd::start_open(REXD, &sandbox);
+/// A daemon with a crowd of double-forked processes, and its guardian.
+fn crowd(containment: Option<&str>, sandbox: &Sandbox) -> (Rexd, Vec<ProcessWatch>, ProcessWatch) {
+    let mut command = sandbox.command(REXD);
+    command.arg("--stdio").arg("--root").arg(sandbox.root());
+    command.envs(containment.map(|value| ("REXD_CONTAINMENT", value)));
+    let mut rexd = Rexd::spawn(command);
     let session = rexd.open();
     let mark = format!("REXD_CROWD={}", sandbox.root().display());
-    let (name, value) = mark.split_once('=').unwrap();
-    // Nothing that executes another program: in that moment it has no environment to be found by.
-    let params = json!({ "session_id": session, "argv": ["sh", "-c", "echo up; read forever"], "env": { name: value } });
-    let process = rexd.begin(params);
-    rexd.until(&process, "up");
-    let crowd = proc::watch_marked(&mark);
-    assert_eq!(crowd.len(), 1);
+    let crowd = start_processes(&mut rexd, &session, &mark);
+    let guardian = proc::guardian(rexd.pid());
+    (rexd, crowd, guardian)
+}
+
+/// Kills the daemon; no process of its commands is left, and neither is the guardian.
+fn kill(mut rexd: Rexd, containment: Option<&str>, crowd: &[ProcessWatch], guardian: &ProcessWatch) {
     rexd.signal(Signal::KILL);
     rexd.wait();
-    let alive = proc::survivors(&crowd, Duration::from_secs(30));
-    assert!(alive.is_empty(), "{alive:?} outlived a daemon that was killed");
+    let alive = proc::survivors(crowd, Duration::from_secs(60));
+    assert!(alive.is_empty(), "{alive:?} outlived a daemon that was killed ({containment:?})");
+    assert!(guardian.ends_before(Instant::now() + Duration::from_secs(60)), "the guardian is left");
+}
+
+/// ARCHITECTURE.md, invariant 7.
+#[test]
+fn a_daemon_that_is_killed_takes_every_tree_along() {
+    for containment in CONTAINMENTS {
+        let sandbox = Sandbox::new();
+        let (rexd, crowd, guardian) = crowd(containment, &sandbox);
+        kill(rexd, containment, &crowd, &guardian);
+        let mark = format!("REXD_CROWD={}", sandbox.root().display());
+        assert_eq!(proc::marked(&mark), Vec::<i32>::new(), "{containment:?}");
+    }
+}
+
+#[test]
+fn a_guardian_holds_nothing_of_the_daemon_and_ignores_signals() {
+    let sandbox = Sandbox::new();
+    let (rexd, crowd, guardian) = crowd(Some("marks"), &sandbox);
+    // Its descriptors are those of its program once the exec is complete: then it has the name.
+    assert_eq!(proc::descriptors(guardian.pid), 3, "{:?}", proc::descriptor_names(guardian.pid));
+    assert!(proc::held_bytes(guardian.pid) < 2 << 20, "{} bytes", proc::held_bytes(guardian.pid));
+    for signal in [Signal::TERM, Signal::INT, Signal::HUP] {
+        rustix::process::kill_process(Pid::from_raw(guardian.pid).unwrap(), signal).unwrap();
+    }
+    kill(rexd, Some("marks"), &crowd, &guardian);
+}
+
+#[test]
+fn a_guardian_that_is_killed_is_replaced() {
+    let sandbox = Sandbox::new();
+    let (rexd, crowd, first) = crowd(Some("marks"), &sandbox);
+    rustix::process::kill_process(Pid::from_raw(first.pid).unwrap(), Signal::KILL).unwrap();
+    assert!(first.ends_before(Instant::now() + Duration::from_secs(60)));
+    let second = proc::guardian(rexd.pid());
+    kill(rexd, Some("marks"), &crowd, &second);
 }
 
 #[test]

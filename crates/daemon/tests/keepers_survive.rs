@@ -6,9 +6,11 @@ mod keeper_support;
 use std::io::{BufRead as _, BufReader, Read as _};
 use std::os::unix::net::UnixStream;
 use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use engine::process::{Cursor, ExitStatus, Item, LogReader, ProcessId, Signal, TerminalSize};
+use daemon::keeper::{KeeperSettings, Keepers};
+use engine::process::{Containment, Cursor, ExitStatus, Item, LogReader, ProcessId, Signal, TerminalSize};
 use keeper_support::{House, PATIENCE, attach, gather, read_until};
 
 /// In the environment of the process that is to be killed: where it starts its keepers.
@@ -101,6 +103,33 @@ fn start_and_kill_the_starter(house: &House) -> Vec<ProcessId> {
     starter.wait().unwrap();
     assert_eq!(ids.len(), 10);
     ids
+}
+
+/// ARCHITECTURE.md, invariant 7.
+#[tokio::test]
+async fn a_keeper_that_is_killed_takes_its_tree_along() {
+    for containment in [Containment::Best, Containment::Marks] {
+        let house = House::new();
+        let keepers = Keepers::new(KeeperSettings { containment, ..house.settings() });
+        let line = "(setsid sh -c 'echo away $$ .; exec sleep 1000' &); echo leader $$ .; exec sleep 1000";
+        let started = keepers.start(house.shell(line), "test").await.unwrap();
+        let mut session = house.session();
+        let mut attached = attach(&keepers, &mut session, &started.id, Cursor(0)).await.unwrap();
+        let mut text = String::new();
+        while text.matches(" .").count() < 2 {
+            text.push_str(&read_until(&mut attached.reader, ".").await);
+        }
+        let pids = text.split_whitespace().filter_map(|word| word.parse().ok());
+        let tree: Vec<_> = pids.map(testkit::proc::watch).collect();
+        let guardian = testkit::proc::guardian(house.keeper_pid(&started.id));
+        assert_eq!(tree.len(), 2, "{text}");
+        house.kill_keeper(&started.id);
+        let left = testkit::proc::survivors(&tree, Duration::from_secs(60));
+        assert!(left.is_empty(), "{left:?} outlived their keeper ({containment:?})");
+        assert!(guardian.ends_before(Instant::now() + Duration::from_secs(60)), "the guardian is left");
+        let listed = keepers.find(&started.id).await.unwrap();
+        assert_eq!(listed.facts.exited, Some(ExitStatus::Signal(Signal::KILL)));
+    }
 }
 
 #[tokio::test]

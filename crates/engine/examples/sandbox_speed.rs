@@ -21,6 +21,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
         containment: Containment::Best,
         max_sessions: 1,
         sandbox: engine::sandbox::SandboxSettings { feature_mask: lowered.parse()?, on_gap: OnGap::Reduce },
+        guardian: None,
     });
     let mut session = engine.open_session()?;
     let directory = tempfile::tempdir()?;

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::fmt;
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio_util::sync::CancellationToken;
@@ -24,6 +25,9 @@ pub struct EngineSettings {
     pub max_sessions: usize,
     /// The sandbox of processes that have a confinement.
     pub sandbox: sandbox::SandboxSettings,
+    /// The program that calls [`crate::process::guard`] with the argument after `guardian`. It kills the process trees when
+    /// this process is killed. Without it, only their leaders end.
+    pub guardian: Option<PathBuf>,
 }
 
 /// Runs processes for any number of sessions. Cheap to clone.
@@ -44,7 +48,11 @@ impl Engine {
     /// An engine that has started nothing yet. Must be called within a runtime.
     pub fn start(settings: EngineSettings) -> Engine {
         let tasks = TaskTracker::new();
-        let launcher = Arc::new(Launcher::new(settings.containment, settings.sandbox.clone()));
+        let launcher = Arc::new(Launcher::new(
+            settings.containment,
+            settings.sandbox.clone(),
+            settings.guardian.clone(),
+        ));
         let registry = Registry::start(&tasks);
         let shared =
             Shared { settings, launcher, registry, sessions: Arc::default(), stop: CancellationToken::new() };

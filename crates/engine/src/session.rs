@@ -70,6 +70,7 @@ impl Session {
         stop: CancellationToken,
         slot: Option<SessionSlot>,
     ) -> Result<Session, Error> {
+        let mark = format!("{}{}.", launcher.mark()?, random_name()?);
         Ok(Session {
             bounds,
             launcher,
@@ -77,7 +78,7 @@ impl Session {
             processes: HashMap::new(),
             finished: VecDeque::new(),
             finished_bytes: 0,
-            mark: format!("{}.{}.", std::process::id(), random_name()?),
+            mark,
             started: None,
             watches: WatchGroup::default(),
             tasks: TaskTracker::new(),

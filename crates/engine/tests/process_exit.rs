@@ -20,6 +20,7 @@ fn patient_session(log_bytes: usize) -> Session {
         containment: Containment::Best,
         max_sessions: 1,
         sandbox: engine::sandbox::SandboxSettings::default(),
+        guardian: None,
     });
     engine.open_session().unwrap()
 }

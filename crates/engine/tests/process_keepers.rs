@@ -184,6 +184,7 @@ async fn a_reader_that_stops_holds_the_keeper_back_and_a_kill_still_passes() {
         containment: Containment::Marks,
         max_sessions: 1,
         sandbox: engine::sandbox::SandboxSettings::default(),
+        guardian: None,
     };
     let mut session = Engine::start(small).open_session().unwrap();
     let (kept, news, _asked) = kept(0);

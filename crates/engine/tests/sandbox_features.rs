@@ -24,6 +24,7 @@ fn engine_with(lowered: &str, on_gap: OnGap) -> (Engine, Session) {
         containment: Containment::Best,
         max_sessions: 64,
         sandbox,
+        guardian: None,
     });
     let session = engine.open_session().unwrap();
     (engine, session)

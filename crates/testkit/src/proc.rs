@@ -8,6 +8,11 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
+use crate::tries::Tries;
+
+/// The name of the program that ends the commands of a killed daemon or keeper.
+pub const GUARDIAN: &str = "guardian";
+
 /// A process that can be waited for without being its parent.
 #[derive(Debug)]
 pub struct ProcessWatch {
@@ -96,6 +101,23 @@ pub fn children(pid: i32) -> Vec<i32> {
         stat.get(stat.rfind(')')? + 4..)?.split(' ').next()?.parse::<i32>().ok()
     };
     all().into_iter().filter(|child| parent(*child) == Some(pid)).collect()
+}
+
+/// The short name of a process; empty if it does not exist.
+pub fn name(pid: i32) -> String {
+    fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default().trim_end().to_owned()
+}
+
+/// The guardian of a daemon or a keeper; waits until it runs.
+pub fn guardian(owner: i32) -> ProcessWatch {
+    let mut tries = Tries::within(Duration::from_secs(60), "a guardian runs");
+    loop {
+        let is_guardian = |pid: &i32| name(*pid) == GUARDIAN && is_alive(*pid);
+        if let Some(pid) = children(owner).into_iter().find(is_guardian) {
+            return watch(pid);
+        }
+        tries.again();
+    }
 }
 
 /// The number of open descriptors of a process.

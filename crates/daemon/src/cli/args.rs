@@ -45,6 +45,8 @@ pub enum CliCommand {
     Policy(Box<PolicyCommand>),
     /// Own one detached process. Internal: a daemon starts it and sends it a job.
     Keeper,
+    /// Kill the process trees with this mark when the owner of standard input has ended. Internal.
+    Guardian(String),
     /// Print the version.
     Version,
     /// Print [`HELP`].
@@ -232,6 +234,9 @@ impl ParsedFlags {
         let operands = self.words.get(1..).unwrap_or_default();
         if name == "keeper" {
             return none_left(operands).map(|()| CliCommand::Keeper);
+        }
+        if let ("guardian", [mark]) = (name.as_str(), operands) {
+            return Ok(CliCommand::Guardian(mark.to_string_lossy().into_owned()));
         }
         if !name.is_empty() && !SUBCOMMANDS.contains(&name.as_str()) {
             return Err(unknown_command(&name));

@@ -31,6 +31,8 @@ pub struct Paths {
     pub home: Option<PathBuf>,
     /// The current directory, to which relative flags refer; empty if it has been removed.
     pub current: PathBuf,
+    /// `rexd` itself, to be executed as the guardian; `None` in other programs.
+    pub program: Option<PathBuf>,
 }
 
 impl Paths {
@@ -59,6 +61,7 @@ impl Paths {
             token_file: path("REXD_TOKEN_FILE").map(|file| current.join(file)),
             home,
             current,
+            program: None,
         }
     }
 

@@ -24,6 +24,7 @@ use super::log_writer;
 use super::quota::Quota;
 use super::record::{EndRecord, ProcessRecord, boot_id, to_ms};
 use super::segments::SegmentWriter;
+use super::settings::OWN_PROGRAM;
 use crate::core::sandbox::remove_temp_dir;
 use crate::core::state::detach_standard_streams;
 use crate::observe::audit::AuditFile;
@@ -91,6 +92,7 @@ impl PreparedKeeper {
             containment: terms.containment(),
             max_sessions: 1,
             sandbox: terms.sandbox(),
+            guardian: Some(OWN_PROGRAM.into()),
         };
         let engine = Engine::start(settings);
         // Finds and opens the cgroups.

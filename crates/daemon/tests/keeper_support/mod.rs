@@ -86,6 +86,7 @@ impl House {
             containment: Containment::Marks,
             max_sessions: 64,
             sandbox: engine::sandbox::SandboxSettings::default(),
+            guardian: None,
         };
         Engine::start(settings).open_session().unwrap()
     }

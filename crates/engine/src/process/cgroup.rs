@@ -313,12 +313,22 @@ fn remove_stale_dir(dir: &Path) {
 
 /// Calls `clean` for each directory whose daemon has ended.
 pub(super) fn for_each_stale(parent: &Path, clean: impl Fn(&Path)) {
+    for_each_dir(parent, |owner| !proc::is_alive(owner), clean);
+}
+
+/// Kills the processes in all cgroups of a daemon that has ended or is ending, and removes the cgroups.
+pub(super) fn end_all_of(owner: i32, parent: &Path) {
+    for_each_dir(parent, |pid| pid == owner, remove_stale_dir);
+}
+
+/// Calls `clean` for each directory of a daemon whose pid `is_wanted`.
+fn for_each_dir(parent: &Path, is_wanted: impl Fn(i32) -> bool, clean: impl Fn(&Path)) {
     let prefix = prefix();
     for entry in fs::read_dir(parent).into_iter().flatten().flatten() {
         let name = entry.file_name();
         let owner =
             name.to_str().and_then(|name| name.strip_prefix(&prefix)?.split_once('.')?.0.parse::<i32>().ok());
-        if owner.is_some_and(|pid| !proc::is_alive(pid)) {
+        if owner.is_some_and(&is_wanted) {
             clean(&entry.path());
         }
     }

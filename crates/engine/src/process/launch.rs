@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, Once, OnceLock, PoisonError};
 
 use rustix::fs::{Mode, OFlags};
@@ -14,6 +15,7 @@ use tokio::task::JoinSet;
 
 use super::cgroup::{Lease, Pool};
 use super::child::SessionMode;
+use super::guardian;
 use super::limits::{ChildLimits, Limiter, MAX_JOINED_GROUPS};
 use super::orphans;
 use super::spawn::{self, PendingExec, SpawnError, SpawnRequest, SpawnedChild};
@@ -24,6 +26,7 @@ use super::tree::{MemberScope, Tree};
 use crate::Error;
 use crate::files::{Access, RootedPath};
 use crate::sandbox::{self, PreparedSandbox, SandboxCache, StandIns};
+use crate::session::random_name;
 
 /// The environment variable that marks every process of a tree.
 pub(super) const MARK: &str = "REXD_TREE";
@@ -48,8 +51,15 @@ pub(crate) struct Launcher {
     cleanup: Once,
     limiter: Limiter,
     adopting: Once,
-    /// The task that reaps orphans; aborted with the launcher.
-    reaper: Mutex<JoinSet<()>>,
+    guarding: Once,
+    /// The program to execute as the guardian; `None` for no guardian.
+    guardian: Option<PathBuf>,
+    /// Prefix of the marks of all trees of this engine.
+    mark: OnceLock<String>,
+    /// Trees that were started and have not ended.
+    trees: Arc<AtomicUsize>,
+    /// The tasks that reap orphans and keep the guardian running; aborted with the launcher.
+    tasks: Mutex<JoinSet<()>>,
     /// Whether the daemon has a controlling terminal, to which commands must not have access.
     has_terminal: bool,
     sandboxes: Arc<SandboxCache>,
@@ -77,7 +87,11 @@ pub(super) struct RunningChild {
 }
 
 impl Launcher {
-    pub(crate) fn new(containment: Containment, sandbox: sandbox::SandboxSettings) -> Launcher {
+    pub(crate) fn new(
+        containment: Containment,
+        sandbox: sandbox::SandboxSettings,
+        guardian: Option<PathBuf>,
+    ) -> Launcher {
         let terminal = rustix::fs::open("/dev/tty", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty());
         Launcher {
             containment,
@@ -85,10 +99,42 @@ impl Launcher {
             cleanup: Once::new(),
             limiter: Limiter::default(),
             adopting: Once::new(),
-            reaper: Mutex::default(),
+            guarding: Once::new(),
+            guardian,
+            mark: OnceLock::new(),
+            trees: Arc::default(),
+            tasks: Mutex::default(),
             has_terminal: terminal.is_ok(),
             sandboxes: Arc::new(SandboxCache::new(sandbox)),
         }
+    }
+
+    /// Prefix of the marks of all trees of this engine; no other process has it.
+    pub(crate) fn mark(&self) -> Result<&str, Error> {
+        if let Some(mark) = self.mark.get() {
+            return Ok(mark);
+        }
+        let mark = format!("{}.{}.", std::process::id(), random_name()?);
+        Ok(self.mark.get_or_init(|| mark))
+    }
+
+    /// Notes that a tree is being started.
+    pub(super) fn tree_starts(&self) {
+        self.trees.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Notes that a tree has ended or could not be started.
+    pub(super) fn tree_ended(&self) {
+        self.trees.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    /// Starts the guardian in the background, once. Called after a start, which it must not delay.
+    pub(super) fn guard(&self) {
+        let (Some(program), Some(mark)) = (&self.guardian, self.mark.get()) else { return };
+        self.guarding.call_once(|| {
+            let keeping = guardian::keep(program.clone(), mark.clone(), self.trees.clone());
+            self.tasks.lock().unwrap_or_else(PoisonError::into_inner).spawn(keeping);
+        });
     }
 
     /// Notes that a leader was reaped.
@@ -186,7 +232,7 @@ impl Launcher {
         let (started, lease) = match spawned {
             Err(error) if lease.is_some() && !is_limited && is_refusal(&error) => {
                 // The kernel or a seccomp filter does not permit a clone into a cgroup.
-                self.adopting.call_once(|| orphans::adopt(&self.reaper));
+                self.adopting.call_once(|| orphans::adopt(&self.tasks));
                 (LEADERS.register(|| spawn::start(&request(None)))?, None)
             }
             started => (started?, lease),
@@ -221,7 +267,7 @@ impl Launcher {
             }
             // The first process of a container adopts every orphan there, with or without cgroups.
             if pool.is_err() || std::process::id() == 1 {
-                self.adopting.call_once(|| orphans::adopt(&self.reaper));
+                self.adopting.call_once(|| orphans::adopt(&self.tasks));
             }
             pool.ok()
         };

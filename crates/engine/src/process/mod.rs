@@ -7,6 +7,7 @@ mod cgroup;
 mod child;
 mod drain;
 mod flow;
+mod guardian;
 mod keeper;
 mod launch;
 pub mod limits;
@@ -15,6 +16,7 @@ mod open_files;
 mod orphans;
 mod proc;
 mod reader;
+mod runaways;
 mod session_leader;
 mod signal;
 mod socket_activation;
@@ -31,7 +33,6 @@ mod tree;
 mod waits;
 
 use std::borrow::Cow;
-use std::os::fd::AsFd;
 use std::path::PathBuf;
 use std::sync::{Arc, Weak};
 use std::time::{Duration, SystemTime};
@@ -42,12 +43,14 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 pub use cgroup::own_cgroup_dir;
+pub use guardian::guard;
 pub use keeper::{Keeper, KeeperEvent, KeeperReply, KeptProcess, NextKeeperEvent};
 pub use launch::Containment;
 pub(crate) use launch::Launcher;
 pub use log::{Cursor, ProcessState};
 pub use open_files::raise_open_file_limit;
 pub use reader::{Item, LogReader};
+pub(crate) use runaways::end_runaways;
 pub use session_leader::spawn_session_leader;
 pub use signal::Signal;
 pub use socket_activation::activation_sockets;
@@ -61,17 +64,12 @@ pub use tree::{KillOutcome, TreeMember};
 use crate::Error;
 use crate::registry::Registry;
 use log::OutputLog;
-use proc::MarkState;
 use stdin::InputRequest;
 use supervisor::{Assignment, SupervisorCommand};
 
 /// Inputs queued for one supervisor: 1, beside the bytes queued for the program. With more slots, an input that waited
 /// could be overtaken by a later one that finds a free slot.
 const INPUTS_WAITING: usize = 1;
-
-/// Searches for descendants that left their tree: a process shows its mark only once its exec is complete.
-const SWEEPS: u32 = 20;
-const BETWEEN_SWEEPS: Duration = Duration::from_millis(1);
 
 /// Limits of a process: buffers, queues and waits.
 #[derive(Debug, Clone)]
@@ -309,48 +307,6 @@ impl WeakProcess {
     pub(crate) fn upgrade(&self) -> Option<Process> {
         self.0.upgrade().map(|shared| Process { shared })
     }
-}
-
-/// Kills all processes whose mark starts with `prefix`: descendants that left their trees, started after `since`.
-pub(crate) async fn end_runaways(prefix: String, since: StartTime) {
-    if let Some(few) = since.numbers_since() {
-        let is_clear = sweep(&prefix, &since, &mut few.clone());
-        // A process started meanwhile may be one of them.
-        if is_clear && since.numbers_since() == Some(few) {
-            return;
-        }
-    }
-    let end = move || {
-        for _ in 0..SWEEPS {
-            if sweep(&prefix, &since, &mut proc::pids()) {
-                return;
-            }
-            std::thread::sleep(BETWEEN_SWEEPS);
-        }
-    };
-    // Fails only while the runtime shuts down.
-    let _swept: Result<(), _> = tokio::task::spawn_blocking(end).await;
-}
-
-/// Kills the processes with the mark; returns whether there were none, and none whose environment was unreadable.
-fn sweep(prefix: &str, since: &StartTime, pids: &mut dyn Iterator<Item = i32>) -> bool {
-    let mut is_clear = true;
-    for pid in pids {
-        match proc::mark_state(pid, launch::MARK, prefix) {
-            MarkState::Absent => {}
-            MarkState::Unknown => is_clear &= !since.may_precede(pid),
-            MarkState::Present => {
-                is_clear = false;
-                // Opened first, then checked again: the handle refers to a process with the mark.
-                let handle = proc::open(pid)
-                    .filter(|_| proc::mark_state(pid, launch::MARK, prefix) == MarkState::Present);
-                if let Some(handle) = handle {
-                    sys::send(handle.as_fd(), Signal::KILL);
-                }
-            }
-        }
-    }
-    is_clear
 }
 
 impl PendingStart {

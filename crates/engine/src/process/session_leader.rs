@@ -2,7 +2,7 @@
 
 use std::ffi::OsString;
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use rustix::fs::{Mode, OFlags};
 use rustix::process::{WaitId, WaitIdOptions};
@@ -24,22 +24,8 @@ pub async fn spawn_session_leader(
     stdio: [OwnedFd; 3],
     tasks: &TaskTracker,
 ) -> io::Result<i32> {
-    let cwd = rustix::fs::open("/", OFlags::DIRECTORY | OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?;
-    let request = SpawnRequest {
-        argv,
-        arg0: None,
-        env,
-        mark: None,
-        cwd: cwd.as_fd(),
-        stdio: stdio.each_ref().map(AsFd::as_fd),
-        session_mode: SessionMode::Session,
-        cgroup: None,
-        joins: [None; MAX_JOINED_GROUPS],
-        rlimits: &[],
-        dies_with_parent: false,
-        confined: None,
-    };
-    let SpawnedChild { pid, pidfd, pending } = LEADERS.register(|| spawn::start(&request))?;
+    let SpawnedChild { pid, pidfd, pending } =
+        clone_session_leader(argv, env, stdio.each_ref().map(AsFd::as_fd))?;
     drop(stdio);
     let ended = match sys::watch(pidfd, Interest::READABLE) {
         Ok(ended) => ended,
@@ -61,4 +47,28 @@ pub async fn spawn_session_leader(
         LEADERS.forget(number);
     });
     Ok(number)
+}
+
+/// Clones the program, which may not have executed yet.
+pub(super) fn clone_session_leader(
+    argv: &[String],
+    env: &[(OsString, OsString)],
+    stdio: [BorrowedFd<'_>; 3],
+) -> io::Result<SpawnedChild> {
+    let cwd = rustix::fs::open("/", OFlags::DIRECTORY | OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?;
+    let request = SpawnRequest {
+        argv,
+        arg0: None,
+        env,
+        mark: None,
+        cwd: cwd.as_fd(),
+        stdio,
+        session_mode: SessionMode::Session,
+        cgroup: None,
+        joins: [None; MAX_JOINED_GROUPS],
+        rlimits: &[],
+        dies_with_parent: false,
+        confined: None,
+    };
+    LEADERS.register(|| spawn::start(&request))
 }

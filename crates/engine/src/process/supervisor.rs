@@ -105,6 +105,13 @@ pub(super) struct Supervisor {
 /// Starts the child and supervises it. Returns when its tree has ended, or when the session stopped and the remaining
 /// members cannot be killed.
 pub(super) async fn supervise(assignment: Assignment) {
+    let launcher = assignment.launcher.clone();
+    launcher.tree_starts();
+    start_and_run(assignment).await;
+    launcher.tree_ended();
+}
+
+async fn start_and_run(assignment: Assignment) {
     let Assignment {
         mark,
         registration: (registry, process),
@@ -161,6 +168,7 @@ pub(super) async fn supervise(assignment: Assignment) {
     };
     supervisor.log.running(pid);
     let _sent = started.send(Ok(pid));
+    supervisor.launcher.guard();
     registry.add(process).await;
     supervisor.run().await;
 }

@@ -31,6 +31,14 @@ pub(super) fn send_to_group(leader: i32, signal: Signal) -> bool {
     unsafe { call(libc::SYS_kill as usize, [-leader as usize, signal.number() as usize, 0, 0, 0]) == 0 }
 }
 
+/// Ignores a signal.
+pub(super) fn ignore(signal: Signal) {
+    // SAFETY: no handler is installed.
+    unsafe {
+        libc::signal(signal.number(), libc::SIG_IGN);
+    }
+}
+
 /// Registers a descriptor with the runtime.
 pub(crate) fn watch<T: AsRawFd>(owner: T, interest: Interest) -> io::Result<AsyncFd<T>> {
     // SAFETY: the registered values own their descriptors and keep them open and unchanged until they are dropped.

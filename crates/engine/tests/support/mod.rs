@@ -31,6 +31,7 @@ pub fn engine(containment: Containment) -> Engine {
         containment,
         max_sessions: 64,
         sandbox: engine::sandbox::SandboxSettings::default(),
+        guardian: None,
     })
 }
 
