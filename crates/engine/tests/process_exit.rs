@@ -132,6 +132,33 @@ async fn the_exit_comes_behind_all_that_the_leader_wrote_to_its_terminal() {
     session.close().await;
 }
 
+/// Read by a thread after the first 16 KiB.
+#[tokio::test]
+async fn a_terminal_with_much_output_keeps_its_order_and_loses_nothing() {
+    let mut session = patient_session(1024 * 1024);
+    let spec = ProcessSpec {
+        terminal: Some(TerminalSize { cols: 80, rows: 24 }),
+        ..shell("seq 100000; read go; seq 100000; exit 3")
+    };
+    let process = session.start(spec).unwrap().running().await.unwrap();
+    let mut reader = process.primary_reader(Cursor(0));
+    let mut text = String::new();
+    while !text.ends_with("\n100000\r\n") {
+        match reader.next(usize::MAX).await {
+            Item::Output { bytes, .. } => text.push_str(std::str::from_utf8(&bytes).unwrap()),
+            other => panic!("{other:?}"),
+        }
+    }
+    process.resize(TerminalSize { cols: 100, rows: 30 }).await.unwrap();
+    process.input("go\n".into(), false).await.unwrap();
+    let seen = read_all(reader).await;
+    let rest = seen[0].strip_prefix("go\r\n").unwrap();
+    let expected: String = (1..=100_000).map(|line| format!("{line}\r\n")).collect();
+    assert!(text == expected && rest == expected, "{} and {} bytes", text.len(), rest.len());
+    assert_eq!(seen[1..], ["Code(3)", "closed"]);
+    session.close().await;
+}
+
 #[tokio::test]
 async fn a_reader_that_ignores_the_exit_receives_output_and_the_end_only() {
     let mut session = patient_session(1024 * 1024);

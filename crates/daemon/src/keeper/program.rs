@@ -39,8 +39,8 @@ const MAX_VIEWERS: usize = 32;
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(2);
 /// The maximal number of concurrent disk reads of viewers; further ones wait.
 const DISK_READS: usize = 2;
-/// Blocking threads: for viewers, the log writer and reads of `/proc`. Created on demand.
-const BLOCKING_THREADS: usize = DISK_READS + 3;
+/// Blocking threads: for viewers, the log writer, a terminal and reads of `/proc`. Created on demand.
+const BLOCKING_THREADS: usize = DISK_READS + 4;
 /// Sent when a file exceeds its size limit; the failing write is enough.
 const SIGXFSZ: i32 = 25;
 

@@ -28,6 +28,7 @@ mod stdin;
 mod streams;
 mod supervisor;
 pub(crate) mod sys;
+mod terminal_reader;
 mod text;
 mod tree;
 mod waits;

@@ -2,7 +2,8 @@
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use rustix::io::Errno;
@@ -11,9 +12,11 @@ use rustix::pty::OpenptFlags;
 use rustix::termios::Winsize;
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
+use tokio::task::JoinHandle;
 
 use super::spec::{Stream, TerminalSize};
 use super::sys;
+use super::terminal_reader::{BATCH_BYTES, Batch, BatchEnd, Pace, QUIET_TIME, TERMINAL_READ, read_batch};
 use super::text::incomplete_tail;
 
 /// Size of the first read of a stream; interactive output is small.
@@ -23,13 +26,16 @@ const LARGEST_READ: usize = 256 * 1024;
 /// Size of a pipe with much output, which reduces context switches.
 const BULK_PIPE: usize = 1024 * 1024;
 
-/// Maximal number of reads from a terminal after its leader has exited. The kernel returns 4 KiB at most per read.
+/// Maximal number of reads from a terminal after its leader has exited.
 const READS_AT_EXIT: usize = 256;
 
 /// One stream of output, read in chunks that end at character boundaries.
 #[derive(Debug)]
 pub(super) struct Output {
-    fd: AsyncFd<OwnedFd>,
+    fd: Arc<OwnedFd>,
+    source: Source,
+    pace: Pace,
+    is_closed: bool,
     pub(super) stream: Stream,
     read_size: usize,
     is_grown: bool,
@@ -38,20 +44,45 @@ pub(super) struct Output {
     held: Vec<u8>,
 }
 
+/// Where an output is read.
+#[derive(Debug)]
+enum Source {
+    /// On the event loop, when the kernel reports output.
+    EventLoop(AsyncFd<Arc<OwnedFd>>),
+    /// On a blocking thread, with the batch that is being read: a terminal with much output.
+    Thread(Option<JoinHandle<Batch>>),
+}
+
 impl Output {
     pub(super) fn new(fd: OwnedFd, stream: Stream) -> io::Result<Output> {
         rustix::io::ioctl_fionbio(&fd, true)?;
-        let fd = sys::watch(fd, Interest::READABLE)?;
-        Ok(Output { fd, stream, read_size: SMALLEST_READ, is_grown: false, read_bytes: 0, held: Vec::new() })
+        let fd = Arc::new(fd);
+        let source = Source::EventLoop(sys::watch(fd.clone(), Interest::READABLE)?);
+        Ok(Output {
+            fd,
+            source,
+            pace: Pace::new(),
+            is_closed: false,
+            stream,
+            read_size: SMALLEST_READ,
+            is_grown: false,
+            read_bytes: 0,
+            held: Vec::new(),
+        })
     }
 
     /// Waits for the next chunk; `None` at the end. Cancel-safe.
     pub(super) async fn next(&mut self) -> Option<Bytes> {
-        loop {
-            let mut guard = match self.fd.readable().await {
-                Ok(guard) => guard,
-                Err(_closed) => return None,
+        while !self.is_closed {
+            let Source::EventLoop(watched) = &self.source else {
+                let batch = self.next_batch(QUIET_TIME).await?;
+                if let Some(bytes) = self.accept_batch(batch) {
+                    return Some(bytes);
+                }
+                continue;
             };
+            let mut guard = watched.readable().await.ok()?;
+            let began = Instant::now();
             let mut buffer = buffer_after(&self.held, self.read_size);
             let result = guard.try_io(|fd| {
                 Ok(rustix::io::read(fd.get_ref(), rustix::buffer::spare_capacity(&mut buffer))?)
@@ -60,6 +91,9 @@ impl Output {
                 Err(_would_block) => {}
                 Ok(Ok(0)) => return None,
                 Ok(Ok(count)) => {
+                    if self.stream == Stream::Terminal && self.pace.is_high(began, count) {
+                        self.source = Source::Thread(None);
+                    }
                     if let Some(bytes) = self.accept(buffer, count) {
                         return Some(bytes);
                     }
@@ -69,15 +103,59 @@ impl Output {
                 Ok(Err(_ended)) => return None,
             }
         }
+        None
+    }
+
+    /// The next batch of a terminal, read by a thread; `None` while the runtime shuts down. Cancel-safe.
+    async fn next_batch(&mut self, patience: Duration) -> Option<Batch> {
+        if let Source::EventLoop(_) = &self.source {
+            self.source = Source::Thread(None);
+        }
+        let Source::Thread(reading) = &mut self.source else { return None };
+        let (fd, held) = (&self.fd, &self.held);
+        let start = || {
+            let (fd, held) = (fd.clone(), held.clone());
+            tokio::task::spawn_blocking(move || read_batch(&fd, &held, patience))
+        };
+        let batch = reading.get_or_insert_with(start).await;
+        *reading = None;
+        batch.ok()
+    }
+
+    fn accept_batch(&mut self, Batch { bytes, end }: Batch) -> Option<Bytes> {
+        let count = bytes.len() - self.held.len();
+        match end {
+            BatchEnd::Full => {}
+            BatchEnd::Closed => self.is_closed = true,
+            BatchEnd::Quiet => {
+                // If this fails, the thread continues.
+                if let Ok(watched) = sys::watch(self.fd.clone(), Interest::READABLE) {
+                    self.source = Source::EventLoop(watched);
+                    self.pace = Pace::new();
+                }
+            }
+        }
+        if count == 0 { None } else { self.accept(bytes, count) }
     }
 
     /// Reads the remaining output of a terminal after its leader has exited. The kernel processes terminal output in the
     /// background, so `FIONREAD` does not count all of it; only an empty read shows that there is none.
-    pub(super) fn read_terminal_backlog(&mut self) -> Vec<Bytes> {
+    pub(super) async fn read_terminal_backlog(&mut self) -> Vec<Bytes> {
         let mut backlog = Vec::new();
+        if let Source::Thread(_) = &self.source {
+            for _ in 0..READS_AT_EXIT * TERMINAL_READ / BATCH_BYTES {
+                let Some(batch) = self.next_batch(Duration::ZERO).await else { break };
+                let end = batch.end;
+                backlog.extend(self.accept_batch(batch));
+                if end != BatchEnd::Full {
+                    break;
+                }
+            }
+            return backlog;
+        }
         for _ in 0..READS_AT_EXIT {
             let mut buffer = buffer_after(&self.held, self.read_size);
-            match rustix::io::read(self.fd.get_ref(), rustix::buffer::spare_capacity(&mut buffer)) {
+            match rustix::io::read(&self.fd, rustix::buffer::spare_capacity(&mut buffer)) {
                 Ok(0) => break,
                 Ok(count) => backlog.extend(self.accept(buffer, count)),
                 Err(Errno::INTR) => {}
@@ -105,7 +183,7 @@ impl Output {
 
     /// The number of bytes in the pipe.
     pub(super) fn waiting_bytes(&self) -> u64 {
-        rustix::io::ioctl_fionread(self.fd.get_ref()).unwrap_or(0)
+        rustix::io::ioctl_fionread(&self.fd).unwrap_or(0)
     }
 
     /// The bytes of an incomplete character.
@@ -115,7 +193,7 @@ impl Output {
 
     /// The name of this pipe or terminal, as the links in `/proc/PID/fd` of the other end show it.
     pub(super) fn name(&self) -> Option<String> {
-        let fd = self.fd.get_ref();
+        let fd = &self.fd;
         if self.stream == Stream::Terminal {
             let name = rustix::pty::ptsname(fd, Vec::new()).ok()?;
             return name.into_string().ok();
@@ -126,14 +204,14 @@ impl Output {
 
     /// Sets the size of the terminal; the kernel signals the programs. A value of 0 changes nothing.
     pub(super) fn resize(&self, size: TerminalSize) -> io::Result<()> {
-        let mut now = rustix::termios::tcgetwinsize(self.fd.get_ref())?;
+        let mut now = rustix::termios::tcgetwinsize(&self.fd)?;
         if size.cols > 0 {
             now.ws_col = size.cols;
         }
         if size.rows > 0 {
             now.ws_row = size.rows;
         }
-        Ok(rustix::termios::tcsetwinsize(self.fd.get_ref(), now)?)
+        Ok(rustix::termios::tcsetwinsize(&self.fd, now)?)
     }
 
     fn adapt(&mut self, count: usize) {
@@ -145,7 +223,7 @@ impl Output {
         if self.read_size == LARGEST_READ && !self.is_grown && self.stream != Stream::Terminal {
             self.is_grown = true;
             // Fails if the user's limit of pipe memory is reached; the pipe then keeps its size.
-            let _grown = rustix::pipe::fcntl_setpipe_size(self.fd.get_ref(), BULK_PIPE);
+            let _grown = rustix::pipe::fcntl_setpipe_size(&self.fd, BULK_PIPE);
         }
     }
 }

@@ -224,7 +224,7 @@ impl Supervisor {
         match event {
             SupervisorEvent::Output { index, bytes: Some(bytes) } => self.take_output(index, bytes),
             SupervisorEvent::Output { index, bytes: None } => self.end_output(index),
-            SupervisorEvent::Exited(exit) => self.leader_ended(exit),
+            SupervisorEvent::Exited(exit) => self.leader_ended(exit).await,
             SupervisorEvent::Command(command) => self.handle_command(command),
             SupervisorEvent::Input(request) => self.stdin.accept(request, &mut self.live.input),
             SupervisorEvent::InputMoved(moved) => self.stdin.moved(moved, &mut self.live.input),
@@ -284,14 +284,14 @@ impl Supervisor {
         self.flow.pushed();
     }
 
-    fn leader_ended(&mut self, exit: ExitStatus) {
+    async fn leader_ended(&mut self, exit: ExitStatus) {
         self.launcher.reaped(self.live.pid);
         self.live.tree.reaped();
         self.exit = Some((exit, self.started_at.elapsed()));
         if let [output] = self.live.outputs.as_mut_slice()
             && output.stream == Stream::Terminal
         {
-            for bytes in output.read_terminal_backlog() {
+            for bytes in output.read_terminal_backlog().await {
                 self.record(Stream::Terminal, bytes);
             }
         }
