@@ -152,6 +152,24 @@ async fn a_disk_filled_by_another_program_stops_no_process() {
     assert_eq!(lost + seen.lost + seen.stdout.len() as u64, 256 * KIB + 6 + 8 + 5);
 }
 
+#[tokio::test]
+async fn a_state_directory_that_cannot_be_used_makes_detaching_unavailable() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("file");
+    std::fs::write(&file, "").unwrap();
+    let full = SmallDisk::mount("64k");
+    let mut states = vec![file];
+    if let Some(full) = &full {
+        std::fs::write(full.path().join("filler"), vec![0; 1024 * 1024]).unwrap_err();
+        states.push(full.path().to_owned());
+    }
+    for state in states {
+        let house = House::at(state.clone());
+        let error = house.keepers().start(house.shell("true"), "test").await.unwrap_err();
+        assert!(matches!(error, engine::Error::Unsupported { .. }), "{}: {error}", state.display());
+    }
+}
+
 async fn read_until_end(reader: &mut engine::process::LogReader) {
     let mut seen = String::new();
     while !seen.contains("the end") {

@@ -3,11 +3,13 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a failed test panics")]
 
 use std::collections::HashMap;
+use std::time::Duration;
 
 use serde_json::json;
 use testkit::daemon::{Rexd, data};
 use testkit::proc;
 use testkit::sandbox::Sandbox;
+use testkit::tries::Tries;
 
 const REXD: &str = env!("CARGO_BIN_EXE_rexd");
 const COMMANDS: usize = 10_000;
@@ -88,6 +90,21 @@ fn ten_thousand_commands_lose_nothing_and_leave_nothing() {
     assert!(grown <= held + GROWTH, "{held} bytes held became {grown}");
     let (status, rest) = rexd.end();
     assert_eq!((status.code(), rest.len()), (Some(0), 0), "{rest:?}");
+}
+
+#[test]
+fn a_closed_session_returns_the_memory_of_its_commands() {
+    let sandbox = Sandbox::new();
+    let mut rexd = Rexd::start_open(REXD, &sandbox);
+    let session = rexd.open();
+    run_commands(&mut rexd, &session, 1_000);
+    // A finished command that its session retains has about 5 KiB.
+    let retained = proc::held_bytes(rexd.pid());
+    rexd.call("session.close", json!({ "session_id": session }));
+    let mut tries = Tries::within(Duration::from_secs(60), "the memory is returned");
+    while proc::held_bytes(rexd.pid()) + 1024 * 1024 > retained {
+        tries.again();
+    }
 }
 
 /// The inotify instances of a process: a user has 128 by default.

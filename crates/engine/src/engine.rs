@@ -9,7 +9,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::Error;
-use crate::process::{Containment, Launcher, Process, ProcessLimits};
+use crate::process::{Containment, Launcher, Process, ProcessLimits, release_memory};
 use crate::registry::Registry;
 use crate::sandbox::{self, Confinement, Gap};
 use crate::session::Session;
@@ -90,6 +90,12 @@ impl Engine {
     /// All processes of all sessions, finished ones included while their session retains them.
     pub async fn processes(&self) -> Vec<Process> {
         self.shared.registry.list().await
+    }
+
+    /// Returns the memory of processes that no session retains to the system: for the end of a large session.
+    pub async fn release_memory(&self) {
+        self.shared.registry.sweep().await;
+        release_memory().await;
     }
 
     /// Whether process trees are held in cgroups. Probes the system if nothing was started yet.

@@ -18,6 +18,7 @@ pub(crate) struct Registry {
 enum RegistryMessage {
     Started(WeakProcess),
     List(oneshot::Sender<Vec<Process>>),
+    Sweep(oneshot::Sender<()>),
 }
 
 impl Registry {
@@ -31,6 +32,15 @@ impl Registry {
     pub(crate) async fn add(&self, process: WeakProcess) {
         // Fails only while the runtime shuts down, when nothing is listed any more.
         let _added = self.messages.send(RegistryMessage::Started(process)).await;
+    }
+
+    /// Removes processes that no session holds any more.
+    pub(crate) async fn sweep(&self) {
+        let (reply, swept) = oneshot::channel();
+        // Fails only while the runtime shuts down, when nothing is listed any more.
+        if self.messages.send(RegistryMessage::Sweep(reply)).await.is_ok() {
+            let _swept = swept.await;
+        }
     }
 
     pub(crate) async fn list(&self) -> Vec<Process> {
@@ -52,10 +62,20 @@ async fn keep(mut inbox: mpsc::Receiver<RegistryMessage>) {
             RegistryMessage::List(reply) => {
                 let _sent = reply.send(known.iter().filter_map(WeakProcess::upgrade).collect());
             }
+            RegistryMessage::Sweep(reply) => {
+                sweep(&mut known);
+                known.shrink_to_fit();
+                let _sent = reply.send(());
+            }
         }
         if known.len() >= sweep_at {
-            known.retain(|process| process.upgrade().is_some());
+            sweep(&mut known);
             sweep_at = (known.len() * 2).max(64);
         }
     }
+}
+
+/// A weak handle keeps the memory of its process, though not its contents.
+fn sweep(known: &mut Vec<WeakProcess>) {
+    known.retain(|process| process.upgrade().is_some());
 }

@@ -20,6 +20,9 @@ use crate::registry::Registry;
 /// Output of finished processes kept in memory per session: 8 MiB; beyond it the oldest is dropped and reported as lost.
 const FINISHED_BYTES: usize = 8 * 1024 * 1024;
 
+/// Retained processes from which on their memory is returned to the system with the session: 64. Each has about 5 KiB.
+const MANY_PROCESSES: usize = 64;
+
 /// Owns processes. One task holds it; dropping it kills the processes it started, without waiting.
 pub struct Session {
     bounds: ProcessLimits,
@@ -171,6 +174,12 @@ impl Session {
             self.finished_bytes -= oldest.bytes;
             self.processes.remove(&oldest.id);
         }
+    }
+
+    /// Whether it retains so many processes that their memory should be returned to the system with [`crate::Engine::release_memory`]
+    /// after it was closed.
+    pub fn retains_many(&self) -> bool {
+        self.processes.len() >= MANY_PROCESSES
     }
 
     /// Begins to kill every process, including those started later.

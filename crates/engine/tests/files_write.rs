@@ -280,3 +280,35 @@ fn requested_permissions_apply_to_new_and_existing_files() {
     files::write(&directory.path("special"), b"x", &special).unwrap();
     assert_eq!(mode_of("special"), 0o755, "nothing but what owner, group and others may do");
 }
+
+/// A small file system; `None` where mounting is not allowed.
+struct SmallDisk(tempfile::TempDir);
+
+impl SmallDisk {
+    fn mount() -> Option<SmallDisk> {
+        let directory = tempfile::tempdir().unwrap();
+        let mut mount = std::process::Command::new("mount");
+        mount.args(["-t", "tmpfs", "-o", "size=256k", "none"]).arg(directory.path());
+        mount.status().is_ok_and(|status| status.success()).then_some(SmallDisk(directory))
+    }
+}
+
+impl Drop for SmallDisk {
+    fn drop(&mut self) {
+        let _unmounted = std::process::Command::new("umount").arg(self.0.path()).status();
+    }
+}
+
+#[test]
+fn an_append_that_does_not_fit_on_the_disk_leaves_the_file_as_it_was() {
+    let Some(disk) = SmallDisk::mount() else { return };
+    let top = disk.0.path().canonicalize().unwrap();
+    let path = Roots::new(vec![top.clone()]).admit(&top, Path::new("log")).unwrap();
+    files::write(&path, b"first\n", &options(WriteMode::Append)).unwrap();
+    let error = files::write(&path, &vec![b'x'; 1 << 20], &options(WriteMode::Append)).unwrap_err();
+    let Error::File { source, .. } = &error else { panic!("{error}") };
+    assert_eq!(source.kind(), std::io::ErrorKind::StorageFull, "{error}");
+    assert_eq!(fs::read(top.join("log")).unwrap(), b"first\n");
+    files::write(&path, b"second\n", &options(WriteMode::Append)).unwrap();
+    assert_eq!(fs::read(top.join("log")).unwrap(), b"first\nsecond\n");
+}

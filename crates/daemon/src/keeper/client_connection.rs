@@ -88,13 +88,17 @@ impl KeeperConnection {
 
 /// Kills the tree or signals its group. Uses a new connection, so that no other request is ahead of it.
 pub(super) async fn kill(dir: &KeeperDir, signal: Signal) -> Result<KillOutcome, Error> {
-    match request(dir, |id| KeeperRequest::Kill { id, signal: signal.number() }).await? {
-        KeeperMessage::Killed { killed, left, complete, .. } => Ok(KillOutcome {
+    let mut connection = KeeperConnection::open(dir).await.map_err(|error| unreachable(dir, &error))?;
+    match send_request(dir, &mut connection, |id| KeeperRequest::Kill { id, signal: signal.number() }).await {
+        Ok(KeeperMessage::Killed { killed, left, complete, .. }) => Ok(KillOutcome {
             killed: convert::members_from_wire(killed),
             remaining: convert::members_from_wire(left),
             is_complete: complete,
         }),
-        response => Err(unexpected(response)),
+        Ok(response) => Err(unexpected(response)),
+        // It ended with its keeper after the request was sent; the members are unknown.
+        Err(Error::Gone) if signal.ends() => Ok(KillOutcome::default()),
+        Err(error) => Err(error),
     }
 }
 
@@ -119,6 +123,14 @@ async fn request(
     message: impl FnOnce(u64) -> KeeperRequest,
 ) -> Result<KeeperMessage, Error> {
     let mut connection = KeeperConnection::open(dir).await.map_err(|error| unreachable(dir, &error))?;
+    send_request(dir, &mut connection, message).await
+}
+
+async fn send_request(
+    dir: &KeeperDir,
+    connection: &mut KeeperConnection,
+    message: impl FnOnce(u64) -> KeeperRequest,
+) -> Result<KeeperMessage, Error> {
     let response = tokio::time::timeout(REQUEST_TIMEOUT, connection.request(message))
         .await
         .unwrap_or_else(|late| Err(late.into()));

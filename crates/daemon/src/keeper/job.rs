@@ -185,7 +185,7 @@ pub(super) enum StartReport {
     Running { pid: i32, started_at_ms: u64 },
     /// The program could not be executed.
     NotStarted { program: String, errno: i32 },
-    /// A file error in the working directory or the keeper's directory.
+    /// A file error in the working directory.
     NoFile { path: RawBytes, errno: i32 },
     /// The working directory is outside the roots.
     Outside { path: RawBytes, resolved: Option<RawBytes>, roots: Vec<RawBytes> },

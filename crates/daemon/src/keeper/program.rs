@@ -1,10 +1,12 @@
 //! `rexd keeper`: owns one process, its log and its socket until the process tree has ended.
 
 use std::io::{self, BufRead as _, BufReader, Read as _};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use engine::audit::{AuditOutcome, AuditRecord, AuditSink as _, Detail};
+use engine::error::errno_text;
 use engine::process::{Cursor, LogReader, Process, ProcessSummary, Signal};
 use engine::{Engine, EngineSettings, Error, Session};
 use link::task::OwnedTask;
@@ -122,8 +124,11 @@ impl PreparedKeeper {
     async fn keep(self, job: &KeeperJob) -> io::Result<()> {
         let PreparedKeeper { terms, dir_writer, engine } = self;
         let (stop_requested, _signal_tasks) = install_signal_handlers()?;
-        let not_created =
-            |path, source| report(&StartReport::of(Error::File { action: "create", path, source }));
+        // The state directory is the operator's, not a parameter of the request.
+        let not_created = |path: PathBuf, source: io::Error| {
+            let reason = format!("cannot create {}: {}", path.display(), errno_text(&source));
+            report(&StartReport::Failed { reason })
+        };
         let (dir_writer, listener) = match dir_writer {
             Ok(created) => created,
             Err(error) => return not_created(terms.keepers.path(), error),

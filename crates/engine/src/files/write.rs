@@ -1,6 +1,7 @@
 //! Writes: replaces a whole file, atomically by default, or appends to it.
 
 use std::fs::File;
+use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 
@@ -15,6 +16,7 @@ use super::refused;
 use super::resolve::{ResolvedName, SAFE_FLAGS, make_parents, require_regular};
 use super::stat::mtime_ms;
 use crate::Error;
+use crate::error::errno_text;
 
 /// Bytes copied at a time from one file to another.
 const COPY_BUFFER: usize = 256 * 1024;
@@ -226,8 +228,46 @@ fn append(
     options: &WriteOptions,
 ) -> Result<WriteResult, Error> {
     let (file, created) = open_for_writing(&resolved, OFlags::APPEND, requested, options)?;
-    write_all(file.as_fd(), bytes).map_err(refused("write", requested))?;
+    append_all(&file, bytes).map_err(|source| Error::File {
+        action: "write",
+        path: requested.to_owned(),
+        source,
+    })?;
     finish(&resolved, &file, bytes, created, (requested, options))
+}
+
+/// Appends all bytes or none: after an error, such as a full disk, the file gets its former length. If another process has
+/// appended meanwhile, the error names the number of bytes that stay.
+fn append_all(file: &OwnedFd, bytes: &[u8]) -> io::Result<()> {
+    let mut written = 0;
+    // Where the first byte is, and whether all others follow it.
+    let (mut start, mut is_contiguous) = (0, true);
+    while written < bytes.len() {
+        let count = match retry(|| rustix::io::write(file, &bytes[written..])) {
+            Ok(0) => Err(Errno::IO),
+            count => count,
+        };
+        match count {
+            Ok(count) => {
+                // The kernel has moved the position of this descriptor behind the appended bytes.
+                let begin = rustix::fs::tell(file)?.saturating_sub(count as u64);
+                start = if written == 0 { begin } else { start };
+                is_contiguous &= begin == start + written as u64;
+                written += count;
+            }
+            Err(errno) if written == 0 => return Err(errno.into()),
+            Err(errno) => {
+                let is_last = rustix::fs::fstat(file)
+                    .is_ok_and(|stat| u64::try_from(stat.st_size) == Ok(start + written as u64));
+                if is_contiguous && is_last && rustix::fs::ftruncate(file, start).is_ok() {
+                    return Err(errno.into());
+                }
+                let reason = format!("{}; {written} bytes were appended", errno_text(&errno.into()));
+                return Err(io::Error::other(reason));
+            }
+        }
+    }
+    Ok(())
 }
 
 /// Writes into the existing file; a concurrent reader may see a mix of old and new content.

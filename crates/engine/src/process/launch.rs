@@ -243,6 +243,7 @@ impl Launcher {
             cgroup: lease.map(Arc::new),
             is_reaped: Arc::default(),
             scope: MemberScope::default(),
+            has_left_cgroup: Arc::default(),
         };
         Ok((started, tree, held))
     }

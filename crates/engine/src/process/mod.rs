@@ -60,6 +60,7 @@ pub use spec::{
     TerminalSize,
 };
 pub(crate) use start_time::StartTime;
+pub(crate) use sys::release_memory;
 pub use tree::{KillOutcome, TreeMember};
 
 use crate::Error;

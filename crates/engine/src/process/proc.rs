@@ -43,13 +43,17 @@ pub(super) enum LeaderPid {
     Released,
 }
 
-/// The descendants of `leader`, the processes in its session or group, and those with `mark` in their environment.
+/// Those of `pids` that are descendants of `leader`, are in its session or group, or have `mark` in their environment.
 ///
 /// Used without cgroups. It does not find a process that left session and group, lost its parents and cleared its
 /// environment.
-pub(super) fn tree(leader: i32, leader_pid: LeaderPid, mark: &str) -> Vec<i32> {
-    let table: HashMap<i32, Ancestry> = pids().filter_map(|pid| Some((pid, ancestry(pid)?))).collect();
-    let is_reused = leader_pid == LeaderPid::Released && table.contains_key(&leader);
+pub(super) fn tree(
+    pids: impl Iterator<Item = i32>,
+    (leader, leader_pid): (i32, LeaderPid),
+    mark: &str,
+) -> Vec<i32> {
+    let table: HashMap<i32, Ancestry> = pids.filter_map(|pid| Some((pid, ancestry(pid)?))).collect();
+    let is_reused = leader_pid == LeaderPid::Released && ancestry(leader).is_some();
     let mut found: HashSet<i32> = HashSet::new();
     for (pid, entry) in &table {
         let is_related = *pid == leader || entry.session == leader || entry.group == leader;
@@ -85,20 +89,39 @@ pub(super) enum MarkState {
 /// Whether a process has a mark whose value starts with `prefix`.
 pub(super) fn mark_state(pid: i32, name: &str, prefix: &str) -> MarkState {
     let start = format!("{name}={prefix}");
-    match fs::read(format!("/proc/{pid}/environ")) {
-        Ok(environment) if environment.is_empty() && is_program(pid) => MarkState::Unknown,
-        Ok(environment)
-            if environment.split(|byte| *byte == 0).any(|pair| pair.starts_with(start.as_bytes())) =>
-        {
-            MarkState::Present
-        }
-        Ok(_) | Err(_) => MarkState::Absent,
+    let Some(environment) = read_environment(pid) else { return MarkState::Absent };
+    let environment = match environment.is_empty().then(|| environment_bytes(pid)) {
+        None => environment,
+        Some(None) => return MarkState::Unknown,
+        // Keepers and guardians have an empty one.
+        Some(Some(0)) => return MarkState::Absent,
+        // The exec has completed in between.
+        Some(Some(_)) => read_environment(pid).unwrap_or_default(),
+    };
+    match environment.split(|byte| *byte == 0).any(|pair| pair.starts_with(start.as_bytes())) {
+        true => MarkState::Present,
+        false => MarkState::Absent,
     }
 }
 
-/// Whether it runs and is not a kernel thread: these are children of process 2.
-fn is_program(pid: i32) -> bool {
-    ancestry(pid).is_some_and(|found| !found.is_zombie && found.parent != 2)
+fn read_environment(pid: i32) -> Option<Vec<u8>> {
+    fs::read(format!("/proc/{pid}/environ")).ok()
+}
+
+/// The length of the environment of a process; `None` while it is executing a program and has none yet. A zombie has an empty
+/// one, and so has a kernel thread, a child of process 2.
+fn environment_bytes(pid: i32) -> Option<u64> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    let Some(rest) = stat.rfind(')').and_then(|name_end| stat.get(name_end + 2..)) else { return Some(0) };
+    let mut fields = rest.split_ascii_whitespace();
+    let (state, parent) = (fields.next(), fields.next());
+    if matches!(state, Some("Z" | "X")) || parent == Some("2") {
+        return Some(0);
+    }
+    // `env_start` and `env_end`, the 50th and the 51st field; those above were the third and the fourth.
+    let mut position = |skip| fields.nth(skip).and_then(|field| field.parse::<u64>().ok()).unwrap_or(0);
+    let (start, end) = (position(45), position(0));
+    (start > 0).then(|| end.saturating_sub(start))
 }
 
 /// The pid that was assigned last.
@@ -173,7 +196,18 @@ mod tests {
     #[test]
     fn a_process_that_reuses_the_pid_of_a_reaped_leader_is_not_in_its_tree() {
         let own = i32::try_from(std::process::id()).unwrap();
-        assert!(tree(own, LeaderPid::Valid, "NO=mark").contains(&own));
-        assert!(!tree(own, LeaderPid::Released, "NO=mark").contains(&own));
+        assert!(tree(pids(), (own, LeaderPid::Valid), "NO=mark").contains(&own));
+        assert!(!tree(pids(), (own, LeaderPid::Released), "NO=mark").contains(&own));
+    }
+
+    #[test]
+    fn a_process_with_an_empty_environment_has_no_mark() {
+        let mut child = std::process::Command::new("sleep").arg("1000").env_clear().spawn().unwrap();
+        let pid = i32::try_from(child.id()).unwrap();
+        // `spawn` returns when the exec is complete.
+        let state = mark_state(pid, "NO", "mark");
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert_eq!(state, MarkState::Absent);
     }
 }

@@ -31,11 +31,22 @@ pub(super) fn send_to_group(leader: i32, signal: Signal) -> bool {
     unsafe { call(libc::SYS_kill as usize, [-leader as usize, signal.number() as usize, 0, 0, 0]) == 0 }
 }
 
-/// Ignores a signal.
+/// Ignores a signal from now on.
 pub(super) fn ignore(signal: Signal) {
     // SAFETY: no handler is installed.
     unsafe {
         libc::signal(signal.number(), libc::SIG_IGN);
+    }
+}
+
+/// Returns freed memory to the system. Otherwise the allocator keeps it for later use.
+pub(crate) async fn release_memory() {
+    #[cfg(target_env = "gnu")]
+    {
+        // SAFETY: the call has no requirements; it takes the locks of the allocator.
+        let trim = || unsafe { libc::malloc_trim(0) };
+        // Fails only while the runtime shuts down.
+        let _trimmed: Result<i32, _> = tokio::task::spawn_blocking(trim).await;
     }
 }
 

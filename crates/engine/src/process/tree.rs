@@ -49,6 +49,8 @@ pub(super) struct Tree {
     /// Set once the leader was reaped.
     pub(super) is_reaped: Arc<AtomicBool>,
     pub(super) scope: MemberScope,
+    /// Whether the last search found a member outside the cgroup.
+    pub(super) has_left_cgroup: Arc<AtomicBool>,
 }
 
 /// Where to search for the members of a tree.
@@ -80,6 +82,13 @@ impl Tree {
         Tree { scope: MemberScope::Cgroup, ..self.clone() }
     }
 
+    /// This tree after a search: if all members are in its cgroup, the next searches are limited to it, so that concurrent
+    /// kills do not read all of `/proc` for each step.
+    fn after_search(&self) -> Tree {
+        let is_complete = self.cgroup.is_some() && !self.has_left_cgroup.load(Ordering::Relaxed);
+        if is_complete { self.of_ending_session() } else { self.clone() }
+    }
+
     fn leader_pid(&self) -> proc::LeaderPid {
         if self.is_reaped.load(Ordering::Relaxed) {
             proc::LeaderPid::Released
@@ -93,9 +102,17 @@ impl Tree {
         if let (Some(lease), MemberScope::Cgroup) = (&self.cgroup, self.scope) {
             return lease.members();
         }
-        let mut pids = proc::tree(self.leader(), self.leader_pid(), &self.mark);
+        self.among(proc::pids())
+    }
+
+    /// The living members among these, and those in the cgroup.
+    fn among(&self, candidates: impl Iterator<Item = i32>) -> Vec<i32> {
+        let mut pids = proc::tree(candidates, (self.leader(), self.leader_pid()), &self.mark);
         if let Some(lease) = &self.cgroup {
-            pids.extend(lease.members());
+            let members = lease.members();
+            let has_left = pids.iter().any(|pid| !members.contains(pid));
+            self.has_left_cgroup.store(has_left, Ordering::Relaxed);
+            pids.extend(members);
             pids.sort_unstable();
             pids.dedup();
         }
@@ -155,14 +172,20 @@ impl Tree {
     pub(super) async fn end(self, grace: Option<Duration>) -> KillOutcome {
         let mut seen: Vec<TreeMember> = Vec::new();
         if let Some(grace) = grace {
-            let asked = self.signal_all(Signal::TERM, &mut seen).await;
-            if asked == 0 || self.wait_empty(grace, None, &mut seen).await {
-                return self.ended(seen).await;
+            let asked = self.handles(Some(Signal::TERM)).await;
+            if self.after_search().wait_empty(asked, grace, None, &mut seen).await {
+                return self.outcome(seen, Vec::new());
             }
         }
         self.kill_all(&mut seen).await;
-        self.wait_empty(AFTER_KILL, Some(Signal::KILL), &mut seen).await;
-        self.ended(seen).await
+        let tree = self.after_search();
+        // Searches again at once: a member may have forked meanwhile.
+        let alive = tree.handles(Some(Signal::KILL)).await;
+        if tree.wait_empty(alive, AFTER_KILL, Some(Signal::KILL), &mut seen).await {
+            return self.outcome(seen, Vec::new());
+        }
+        let remaining = tokio::task::spawn_blocking(move || named(tree.pids())).await.unwrap_or_default();
+        self.outcome(seen, remaining)
     }
 
     /// Kills all members. The cgroup is killed first and at once: no member in it can fork meanwhile, and the load of the
@@ -176,27 +199,27 @@ impl Tree {
             };
             merge(seen, tokio::task::spawn_blocking(kill).await.unwrap_or_default());
         }
-        self.signal_all(Signal::KILL, seen).await;
+        note_all(seen, self.handles(Some(Signal::KILL)).await);
     }
 
-    /// Waits until the tree is empty: waits for all members, then searches again, and signals new ones if `kill` is given.
-    async fn wait_empty(&self, limit: Duration, kill: Option<Signal>, seen: &mut Vec<TreeMember>) -> bool {
+    /// Waits until the tree is empty: waits for these members, then searches again, and signals new ones if `kill` is given.
+    /// A search reads all of `/proc`, so there is no more of them than necessary.
+    async fn wait_empty(
+        &self,
+        mut alive: Vec<(TreeMember, OwnedFd)>,
+        limit: Duration,
+        kill: Option<Signal>,
+        seen: &mut Vec<TreeMember>,
+    ) -> bool {
         let deadline = Instant::now() + limit;
-        loop {
-            let alive = self.handles(kill).await;
-            if alive.is_empty() {
-                return true;
-            }
+        while !alive.is_empty() {
             let handles = note_all(seen, alive);
             if timeout_at(deadline, wait_all(handles)).await.is_err() {
                 return false;
             }
+            alive = self.handles(kill).await;
         }
-    }
-
-    /// Signals every member and returns how many were alive.
-    async fn signal_all(&self, signal: Signal, seen: &mut Vec<TreeMember>) -> usize {
-        note_all(seen, self.handles(Some(signal)).await).len()
+        true
     }
 
     /// Pidfds of all members. A signal is sent through a pidfd that was opened before its member was found a second time,
@@ -208,7 +231,7 @@ impl Tree {
             // The leader first: a shell whose child dies of a signal would exit with a status of its own.
             pids.sort_by_key(|pid| *pid != tree.leader());
             let opened: Vec<_> = pids.into_iter().filter_map(|pid| Some((pid, proc::open(pid)?))).collect();
-            let still = tree.pids();
+            let still = tree.among(opened.iter().map(|(pid, _)| *pid));
             let members = opened.into_iter().filter(|(pid, _)| still.contains(pid));
             // The name is read before the signal: the process may be gone right after it.
             let members = members.map(|(pid, handle)| (TreeMember { pid, name: proc::name(pid) }, handle));
@@ -226,9 +249,7 @@ impl Tree {
         tokio::task::spawn_blocking(find).await.unwrap_or_default()
     }
 
-    async fn ended(&self, seen: Vec<TreeMember>) -> KillOutcome {
-        let tree = self.clone();
-        let remaining = tokio::task::spawn_blocking(move || named(tree.pids())).await.unwrap_or_default();
+    fn outcome(&self, seen: Vec<TreeMember>, remaining: Vec<TreeMember>) -> KillOutcome {
         let killed =
             seen.into_iter().filter(|member| !remaining.iter().any(|one| one.pid == member.pid)).collect();
         KillOutcome { killed, remaining, is_complete: self.cgroup.is_some() }

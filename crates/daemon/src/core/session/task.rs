@@ -30,8 +30,12 @@ pub(super) async fn run<F: Face>(mut session: Box<Session<F>>, mut inbox: mpsc::
     if reason == EndReason::Shutdown {
         session.publish_shutdown();
     }
+    let is_large = reason == EndReason::Closed && session.engine.retains_many();
     // Boxed: an open session does not carry the space that its end needs.
     Box::pin(session.end(inbox)).await;
+    if is_large {
+        face.core().engine.release_memory().await;
+    }
 }
 
 impl<F: Face> Session<F> {
