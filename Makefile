@@ -32,10 +32,11 @@ check:          ## formatting, lints, documentation
 	$(CARGO) clippy --workspace --all-targets --locked --quiet -- -D warnings
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --locked --quiet
 
-setup:          ## install the requirements of the tests: sshd, vim, systemd-socket-activate, the official MCP clients, released Codex
+setup:          ## install the requirements of the tests: sshd, rsync, vim, systemd-socket-activate, the official MCP clients, released Codex
 	@missing=""; \
 	test -x /usr/sbin/sshd || missing="$$missing openssh-server openssh-client"; \
 	command -v systemd-socket-activate >/dev/null || missing="$$missing systemd"; \
+	command -v rsync >/dev/null || missing="$$missing rsync"; \
 	command -v vim >/dev/null || missing="$$missing vim"; \
 	command -v npm >/dev/null || missing="$$missing npm"; \
 	python3 -c 'import ensurepip' 2>/dev/null || missing="$$missing python3 python3-venv"; \

@@ -6,7 +6,7 @@ mod keeper_support;
 use bytes::Bytes;
 use engine::Error;
 use engine::process::{Cursor, ExitCause, ExitStatus, Item, ProcessId, Signal, Stream, TerminalSize};
-use keeper_support::{House, attach, eventually, gather, read_until};
+use keeper_support::{House, PATIENCE, attach, eventually, gather, read_until};
 use wire::keeper::Version;
 
 #[tokio::test]
@@ -60,6 +60,27 @@ async fn a_place_behind_the_end_of_a_running_process_is_its_end() {
     assert_eq!((behind.from, behind.lost), (Cursor(7), 0));
     behind.process.input(Bytes::from_static(b"go\n"), false).await.unwrap();
     assert_eq!(gather(behind.reader).await.stdout, "after\n");
+}
+
+#[tokio::test]
+async fn the_last_bytes_of_a_detached_process_arrive_although_it_writes_nothing_more() {
+    let house = House::new();
+    let keepers = house.keepers();
+    for is_text in [true, false] {
+        let mut spec = house.shell(r"printf 'abc\334'; read answer");
+        spec.is_text = is_text;
+        let started = keepers.start(spec, "test").await.unwrap();
+        let mut session = house.session();
+        let mut attached = attach(&keepers, &mut session, &started.id, Cursor(0)).await.unwrap();
+        let mut seen = Vec::new();
+        while seen.len() < 4 {
+            let next = tokio::time::timeout(2 * PATIENCE, attached.reader.next(usize::MAX)).await;
+            let Item::Output { bytes, .. } = next.expect("more bytes") else { panic!("no output") };
+            seen.extend_from_slice(&bytes);
+        }
+        assert_eq!(seen, b"abc\xdc", "is_text {is_text}");
+        attached.process.input(Bytes::from_static(b"go on\n"), true).await.unwrap();
+    }
 }
 
 #[tokio::test]

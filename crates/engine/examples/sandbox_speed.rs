@@ -63,6 +63,7 @@ fn spec(confinement: Option<Arc<Confinement>>) -> Result<ProcessSpec, engine::Er
         stdin: Stdin::Empty,
         stop_after: None,
         output_limit: None,
+        is_text: true,
         origin: "speed".into(),
         confinement,
     })

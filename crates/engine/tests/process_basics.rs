@@ -148,16 +148,31 @@ async fn a_terminal_has_its_size_from_the_start_and_can_be_resized() {
     }
 }
 
-/// ARCHITECTURE.md, invariant 12.
+/// A program that writes bytes like the beginning of a character and then waits for an answer.
 #[tokio::test]
-async fn characters_are_never_split() {
+async fn the_last_bytes_arrive_although_the_program_writes_nothing_more() {
     let mut session = engine(Containment::Best).open_session().unwrap();
-    let line = r"i=0; while [ $i -lt 300 ]; do printf '\303'; printf '\251\342\202'; printf '\254'; i=$((i+1)); done";
-    let process = session.start(shell(line)).unwrap().running().await.unwrap();
-    let mut reader = process.primary_reader(Cursor(0));
-    let mut text = String::new();
-    while let Item::Output { bytes, .. } = reader.next(5).await {
-        text.push_str(std::str::from_utf8(&bytes).expect("whole characters"));
+    for is_text in [true, false] {
+        for has_terminal in [false, true] {
+            let mut spec = shell(r"stty raw -echo 2>/dev/null; printf 'abc\334'; read -r answer; printf \\234");
+            spec.is_text = is_text;
+            spec.terminal = has_terminal.then_some(TerminalSize { cols: 80, rows: 24 });
+            let process = session.start(spec).unwrap().running().await.unwrap();
+            let mut reader = process.primary_reader(Cursor(0));
+            let mut seen = Vec::new();
+            let reading = async {
+                while seen.len() < 4 {
+                    let Item::Output { bytes, .. } = reader.next(usize::MAX).await else { panic!("no output") };
+                    seen.extend_from_slice(&bytes);
+                }
+            };
+            let case = format!("is_text {is_text}, has_terminal {has_terminal}");
+            tokio::time::timeout(Duration::from_secs(60), reading).await.expect(&case);
+            assert_eq!(seen, b"abc\xdc", "{case}");
+            process.input(Bytes::from_static(b"go on\n"), false).await.unwrap();
+            let Item::Output { bytes, .. } = reader.next(usize::MAX).await else { panic!("no output") };
+            assert_eq!(&bytes[..], b"\x9c", "{case}");
+        }
     }
-    assert_eq!(text, "é€".repeat(300));
+    session.close().await;
 }

@@ -1,4 +1,5 @@
 //! A server as a shell script, in the place of `rexd`.
+#![allow(dead_code, reason = "each test uses some of it")]
 
 use std::os::unix::fs::PermissionsExt as _;
 use std::process::{Command, Output, Stdio};

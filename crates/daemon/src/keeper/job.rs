@@ -40,6 +40,7 @@ pub(super) struct KeeperJob {
     stop_after_ms: Option<u64>,
     output_bytes: Option<u64>,
     ends_at_output_limit: bool,
+    is_text: bool,
     /// The sandbox profiles; empty means no sandbox.
     confinement: Vec<JobProfile>,
     /// The temporary directory of the process, removed when it has ended.
@@ -110,6 +111,7 @@ impl KeeperJob {
             stop_after_ms: spec.stop_after.map(ms),
             output_bytes: spec.output_limit.map(|limit| limit.bytes),
             ends_at_output_limit: spec.output_limit.is_some_and(|limit| limit.then == OnOutputLimit::Kill),
+            is_text: spec.is_text,
             confinement: profiles::from_confinement(spec.confinement.as_deref()),
             temp: spec.confinement.as_deref().and_then(detached_temp_dir).map(|path| raw(path.as_os_str())),
         }
@@ -131,6 +133,7 @@ impl KeeperJob {
             },
             stop_after: self.stop_after_ms.map(Duration::from_millis),
             output_limit: self.output_bytes.map(|bytes| OutputLimit { bytes, then }),
+            is_text: self.is_text,
             origin: self.face.clone().into(),
             confinement: profiles::to_confinement(&self.confinement),
         })

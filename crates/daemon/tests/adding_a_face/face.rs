@@ -138,6 +138,7 @@ fn run(params: &Arc<Run>, context: &PrepareContext<'_, Demo>) -> Result<Prepared
             stdin: Stdin::Empty,
             stop_after: None,
             output_limit: None,
+            is_text: true,
             origin: Demo::NAME.into(),
             confinement: None,
         };

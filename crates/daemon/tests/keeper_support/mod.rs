@@ -114,6 +114,7 @@ impl House {
             stdin: Stdin::Open,
             stop_after: None,
             output_limit: None,
+            is_text: true,
             origin: "test".into(),
             confinement: None,
         }

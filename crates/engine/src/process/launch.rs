@@ -183,7 +183,7 @@ impl Launcher {
             let leader = sys::watch(pidfd, Interest::READABLE)?;
             exec_outcome(pending).await?;
             let outputs =
-                outputs.into_iter().map(|(fd, stream)| Output::new(fd, stream)).collect::<io::Result<_>>()?;
+                outputs.into_iter().map(|(fd, stream)| Output::new(fd, stream, spec.is_text)).collect::<io::Result<_>>()?;
             let input = input.map(Input::new).transpose()?;
             let (pid, stand_ins) = (pid.as_raw_nonzero().get(), StandIns::default());
             Ok(RunningChild { leader, pid, tree, held, stand_ins, input, outputs })

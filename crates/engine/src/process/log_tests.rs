@@ -191,4 +191,7 @@ fn a_cut_never_splits_a_character() {
     assert_eq!(incomplete_tail(&"😀".as_bytes()[..3]), 3);
     assert_eq!(incomplete_tail(b"\xff"), 0);
     assert_eq!(incomplete_tail(b"\x80\x80\x80\x80"), 0);
+    for never in [&b"\xc0"[..], b"\xe0\x80", b"\xed\xa0", b"\xf0\x80", b"\xf4\x90", b"\xf5", b"a\x80"] {
+        assert_eq!(incomplete_tail(never), 0, "{never:?} cannot become a character");
+    }
 }

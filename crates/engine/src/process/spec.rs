@@ -100,6 +100,9 @@ pub struct ProcessSpec {
     pub stop_after: Option<Duration>,
     /// How many bytes it may write.
     pub output_limit: Option<OutputLimit>,
+    /// Whether its output is read as text: the beginning of a character waits up to 5 ms for the rest of it. Otherwise
+    /// every byte is passed on at once.
+    pub is_text: bool,
     /// The name of the face that started it, for listings.
     pub origin: Cow<'static, str>,
     /// Its sandbox; without one it may do all that its user may.

@@ -3,7 +3,7 @@
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::sync::{Arc, OnceLock};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use bytes::Bytes;
 use rustix::io::Errno;
@@ -13,6 +13,7 @@ use rustix::termios::Winsize;
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 use tokio::task::JoinHandle;
+use tokio::time::{Instant, sleep_until};
 
 use super::spec::{Stream, TerminalSize};
 use super::sys;
@@ -26,10 +27,15 @@ const LARGEST_READ: usize = 256 * 1024;
 /// Size of a pipe with much output, which reduces context switches.
 const BULK_PIPE: usize = 1024 * 1024;
 
+/// The beginning of a character in text waits this long for the rest of it: 5 ms. A program that writes and then waits
+/// for an answer must not wait for ever because its last bytes look like the beginning of a character.
+const CHARACTER_WAIT: Duration = Duration::from_millis(5);
+
 /// Maximal number of reads from a terminal after its leader has exited.
 const READS_AT_EXIT: usize = 256;
 
-/// One stream of output, read in chunks that end at character boundaries.
+/// One stream of output, read as it is written. Text is read in chunks that end at character boundaries, unless the rest of
+/// a character takes longer than 5 ms.
 #[derive(Debug)]
 pub(super) struct Output {
     fd: Arc<OwnedFd>,
@@ -40,8 +46,11 @@ pub(super) struct Output {
     read_size: usize,
     is_grown: bool,
     read_bytes: u64,
+    is_text: bool,
     /// The beginning of a character whose remaining bytes have not arrived.
     held: Vec<u8>,
+    /// When `held` is passed on without them.
+    held_until: Instant,
 }
 
 /// Where an output is read.
@@ -54,7 +63,7 @@ enum Source {
 }
 
 impl Output {
-    pub(super) fn new(fd: OwnedFd, stream: Stream) -> io::Result<Output> {
+    pub(super) fn new(fd: OwnedFd, stream: Stream, is_text: bool) -> io::Result<Output> {
         rustix::io::ioctl_fionbio(&fd, true)?;
         let fd = Arc::new(fd);
         let source = Source::EventLoop(sys::watch(fd.clone(), Interest::READABLE)?);
@@ -67,7 +76,9 @@ impl Output {
             read_size: SMALLEST_READ,
             is_grown: false,
             read_bytes: 0,
+            is_text,
             held: Vec::new(),
+            held_until: Instant::now(),
         })
     }
 
@@ -75,14 +86,22 @@ impl Output {
     pub(super) async fn next(&mut self) -> Option<Bytes> {
         while !self.is_closed {
             let Source::EventLoop(watched) = &self.source else {
-                let batch = self.next_batch(QUIET_TIME).await?;
+                let patience = if self.held.is_empty() { QUIET_TIME } else { CHARACTER_WAIT };
+                let batch = self.next_batch(patience).await?;
                 if let Some(bytes) = self.accept_batch(batch) {
                     return Some(bytes);
                 }
                 continue;
             };
-            let mut guard = watched.readable().await.ok()?;
-            let began = Instant::now();
+            let readable = tokio::select! {
+                biased;
+                readable = watched.readable() => readable,
+                () = sleep_until(self.held_until), if !self.held.is_empty() => {
+                    return Some(std::mem::take(&mut self.held).into());
+                }
+            };
+            let mut guard = readable.ok()?;
+            let began = std::time::Instant::now();
             let mut buffer = buffer_after(&self.held, self.read_size);
             let result = guard.try_io(|fd| {
                 Ok(rustix::io::read(fd.get_ref(), rustix::buffer::spare_capacity(&mut buffer))?)
@@ -169,8 +188,12 @@ impl Output {
     fn accept(&mut self, mut buffer: Vec<u8>, count: usize) -> Option<Bytes> {
         self.adapt(count);
         self.read_bytes += count as u64;
+        let tail = if self.is_text { incomplete_tail(&buffer) } else { 0 };
+        // More bytes of the same character do not extend its wait.
+        if tail > 0 && (self.held.is_empty() || tail < buffer.len()) {
+            self.held_until = Instant::now() + CHARACTER_WAIT;
+        }
         self.held.clear();
-        let tail = incomplete_tail(&buffer);
         self.held.extend_from_slice(&buffer[buffer.len() - tail..]);
         buffer.truncate(buffer.len() - tail);
         (!buffer.is_empty()).then(|| exact(buffer))
@@ -336,4 +359,53 @@ pub(super) fn terminal(size: TerminalSize) -> io::Result<Wiring> {
 
 fn winsize(size: TerminalSize) -> Winsize {
     Winsize { ws_row: size.rows, ws_col: size.cols, ws_xpixel: 0, ws_ypixel: 0 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn output(is_text: bool) -> (Output, OwnedFd) {
+        let (read, write) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC).unwrap();
+        (Output::new(read, Stream::Stdout, is_text).unwrap(), write)
+    }
+
+    async fn next_after(output: &mut Output, pipe: &OwnedFd, written: &[u8]) -> Bytes {
+        rustix::io::write(pipe, written).unwrap();
+        output.next().await.unwrap()
+    }
+
+    /// ARCHITECTURE.md, invariant 12.
+    #[tokio::test]
+    async fn the_rest_of_a_character_completes_it_however_it_is_split() {
+        let (mut output, pipe) = output(true);
+        assert_eq!(next_after(&mut output, &pipe, b"a\xc3").await, "a");
+        assert_eq!(next_after(&mut output, &pipe, b"\xa9\xe2\x82").await, "é");
+        assert_eq!(next_after(&mut output, &pipe, b"\xac\xf0").await, "€");
+        assert_eq!(next_after(&mut output, &pipe, b"\x9f\x98\x80z").await, "😀z");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_character_that_is_not_completed_is_passed_on_after_five_milliseconds() {
+        let (mut output, pipe) = output(true);
+        assert_eq!(next_after(&mut output, &pipe, b"abc\xf0").await, "abc");
+        let read_at = Instant::now();
+        assert_eq!(next_after(&mut output, &pipe, b"\x9f\x98").await, b"\xf0\x9f\x98"[..]);
+        // The clock advances only in this wait, in steps of a millisecond.
+        let waited = read_at.elapsed();
+        assert!(waited >= CHARACTER_WAIT && waited <= CHARACTER_WAIT + Duration::from_millis(1), "{waited:?}");
+        assert_eq!(output.rest(), b""[..]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn bytes_that_complete_no_character_are_passed_on_at_once() {
+        let begun = Instant::now();
+        let (mut output, pipe) = output(false);
+        assert_eq!(next_after(&mut output, &pipe, b"abc\xdc").await, b"abc\xdc"[..], "not text");
+        let (mut output, pipe) = self::output(true);
+        for never in [&b"a\xff"[..], b"b\xe0\x80", b"c\xed\xa0", b"\x80"] {
+            assert_eq!(next_after(&mut output, &pipe, never).await, never);
+        }
+        assert_eq!(begun.elapsed(), Duration::ZERO);
+    }
 }

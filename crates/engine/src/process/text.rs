@@ -12,18 +12,15 @@ pub(super) fn cut_at_character(bytes: Bytes, max: usize) -> Bytes {
     bytes.slice(..if whole == 0 { max } else { whole })
 }
 
-/// How many bytes at the end begin a UTF-8 character that is not complete; 0 when the end is whole or no text at all.
+/// How many bytes at the end begin a UTF-8 character that more bytes can complete; 0 when the end is whole or no text.
 pub(super) fn incomplete_tail(bytes: &[u8]) -> usize {
     for back in 1..=bytes.len().min(3) {
-        let byte = bytes[bytes.len() - back];
-        let needs = match byte {
-            0x80..=0xBF => continue,
-            0xC2..=0xDF => 2,
-            0xE0..=0xEF => 3,
-            0xF0..=0xF4 => 4,
-            _ => return 0,
-        };
-        return if needs > back { back } else { 0 };
+        let tail = &bytes[bytes.len() - back..];
+        if matches!(tail[0], 0x80..=0xBF) {
+            continue;
+        }
+        let can_be_completed = std::str::from_utf8(tail).is_err_and(|error| error.error_len().is_none());
+        return if can_be_completed { back } else { 0 };
     }
     0
 }

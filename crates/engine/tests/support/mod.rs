@@ -58,6 +58,7 @@ fn spec(program: Program) -> ProcessSpec {
         stdin: Stdin::Open,
         stop_after: None,
         output_limit: None,
+        is_text: true,
         origin: "test".into(),
         confinement: None,
     }

@@ -105,6 +105,7 @@ fn spec(
         stdin: if params.pipe_stdin && !params.tty { Stdin::Open } else { Stdin::Empty },
         stop_after: None,
         output_limit: None,
+        is_text: false,
         origin: ExecServer::NAME.into(),
         confinement: confined.confinement,
     })

@@ -10,7 +10,7 @@ use engine::process::{
 };
 use engine::{RootedPath, Roots};
 use serde::Serialize;
-use wire::rexd::v1::{self, RpcError};
+use wire::rexd::v1::{self, Encoding, RpcError};
 
 use super::attach::{Position, attach_result};
 use super::{Context, PrepareResult, RexdPrepared, admit};
@@ -145,6 +145,7 @@ fn spec(session: &Session, request: StartRequest, cwd: RootedPath) -> Result<Pro
         stdin: request.stdin,
         stop_after: request.stop_after,
         output_limit: request.output_limit,
+        is_text: session.state.client.encoding == Encoding::Utf8,
         origin: Rexd::NAME.into(),
         confinement: confined.confinement,
     })
