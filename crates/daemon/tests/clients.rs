@@ -249,6 +249,31 @@ fn no_read_passes_the_frame_of_a_client_that_dies_at_one_mib() {
 }
 
 #[test]
+fn a_small_frame_holds_a_third_more_text_than_base64() {
+    let (sandbox, mut rexd, session) = with_small_frames("opencode-transit");
+    let (text_fits, base64_fits) = (941_808, 706_356);
+    let mut nearly_text = vec![b'x'; text_fits];
+    nearly_text[800_000] = 0xff;
+    let mut binary = nearly_text.clone();
+    binary[10] = 0xff;
+    for (content, encoding, returned) in [
+        (vec![b'x'; text_fits], "utf8", text_fits),
+        (vec![b'x'; text_fits + 1], "utf8", text_fits),
+        ("é".repeat(text_fits / 2).into_bytes(), "utf8", text_fits),
+        (format!("x{}", "é".repeat(text_fits / 2)).into_bytes(), "utf8", text_fits - 1),
+        (nearly_text, "utf8", base64_fits),
+        (binary, "base64", base64_fits),
+        (vec![0xff; base64_fits], "base64", base64_fits),
+    ] {
+        let path = sandbox.write("root/content", &content);
+        let read = rexd.call("fs.read", json!({ "session_id": session, "path": path, "hash": "sha256" }));
+        assert_eq!(read["encoding"], encoding, "{returned} of {}", content.len());
+        assert_eq!(data(&json!({ "encoding": encoding, "data": read["content"] })), content[..returned]);
+        assert_eq!(read["truncated"], returned < content.len());
+    }
+}
+
+#[test]
 fn ranged_reads_of_a_small_frame_client_add_up_to_the_file() {
     let (sandbox, mut rexd, session) = with_small_frames("opencode-transit");
     let bytes: Vec<u8> = (0..3_000_000_u32).map(|at| (at.wrapping_mul(2_654_435_761) >> 24) as u8).collect();

@@ -47,8 +47,7 @@ impl ReadOptions {
         frame_bytes: Option<usize>,
     ) -> ReadOptions {
         if let Some(frame) = frame_bytes {
-            let limit = frame.saturating_sub(ENVELOPE_BYTES).max(1024);
-            let fits = if encoding == ReadEncoding::Text { limit } else { limit / 4 * 3 };
+            let fits = if encoding == ReadEncoding::Base64 { base64_fits(frame) } else { text_fits(frame) };
             range.max = range.max.min(fits as u64);
         }
         ReadOptions { range, encoding, frame_bytes, hashes: false }
@@ -72,24 +71,30 @@ impl ReadOptions {
         content: Result<FileContent, engine::Error>,
         id: Option<&Id>,
     ) -> Result<Option<Vec<u8>>, RpcError> {
-        let FileContent { bytes, size, mtime_ms, more, mode } = content.map_err(rpc_error)?;
-        let hash = self.hashes.then(|| (convert::hash(&bytes), mode_string(mode)));
+        let FileContent { mut bytes, size, mtime_ms, more, mode } = content.map_err(rpc_error)?;
         let mut truncated = more;
+        // As much was read as fits as text.
+        let limit = self.frame_bytes.filter(|_| self.encoding == ReadEncoding::Detect).map(base64_fits);
+        if let Some(limit) = limit.filter(|limit| bytes.len() > *limit && !is_text(&bytes, more)) {
+            bytes.truncate(limit);
+            truncated = true;
+        }
+        let hash = self.hashes.then(|| (convert::hash(&bytes), mode_string(mode)));
         let content = match self.encoding {
             ReadEncoding::Base64 => Encoded::Bytes(bytes),
             ReadEncoding::Text => Encoded::Text(lossy(bytes, more)),
             ReadEncoding::Detect => match String::from_utf8(bytes) {
                 Ok(text) => Encoded::Text(text),
                 // Only the last character is cut: that is still text.
-                Err(error) if more && error.utf8_error().error_len().is_none() => {
-                    Encoded::Text(lossy(error.into_bytes(), more))
+                Err(error) if truncated && error.utf8_error().error_len().is_none() => {
+                    Encoded::Text(lossy(error.into_bytes(), truncated))
                 }
                 Err(error) => Encoded::Bytes(error.into_bytes()),
             },
         };
         let content = match (content, self.frame_bytes) {
             (Encoded::Text(text), Some(frame)) => {
-                let (text, was_cut) = fit(text, frame.saturating_sub(ENVELOPE_BYTES));
+                let (text, was_cut) = fit(text, text_fits(frame));
                 truncated |= was_cut;
                 Encoded::Text(text)
             }
@@ -108,6 +113,21 @@ impl ReadOptions {
         };
         Ok(id.map(|id| response.encode(id)))
     }
+}
+
+/// Bytes of text that fit into a frame, if none of them is escaped.
+fn text_fits(frame: usize) -> usize {
+    frame.saturating_sub(ENVELOPE_BYTES).max(1024)
+}
+
+/// Bytes that fit into a frame as base64.
+fn base64_fits(frame: usize) -> usize {
+    text_fits(frame) / 4 * 3
+}
+
+/// Whether bytes are text, of which the last character may be cut if `more` follows.
+fn is_text(bytes: &[u8], more: bool) -> bool {
+    std::str::from_utf8(bytes).map_or_else(|error| more && error.error_len().is_none(), |_text| true)
 }
 
 /// Text with invalid bytes replaced. A character that the end of the read cut is left out.
