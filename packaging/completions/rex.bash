@@ -1399,7 +1399,7 @@ _rex() {
             return 0
             ;;
         rex__subcmd__mcp)
-            opts="-t -h -V --http --target --json --help --version install help"
+            opts="-t -h -V --http --structured --target --json --help --version install help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0

@@ -254,6 +254,7 @@ complete -c rex -n "__fish_rex_using_subcommand approvals; and __fish_seen_subco
 complete -c rex -n "__fish_rex_using_subcommand approvals; and __fish_seen_subcommand_from help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
 complete -c rex -n "__fish_rex_using_subcommand mcp; and not __fish_seen_subcommand_from install help" -l http -d 'Serve HTTP on this address instead of stdin and stdout; clients authenticate with a token' -r
 complete -c rex -n "__fish_rex_using_subcommand mcp; and not __fish_seen_subcommand_from install help" -s t -l target -d 'Target to work on: local, ssh:[USER@]HOST[:PORT], unix:PATH, http(s)://…, ws(s)://…, codex:ws(s)://… or an alias (see `rex target list`)' -r
+complete -c rex -n "__fish_rex_using_subcommand mcp; and not __fish_seen_subcommand_from install help" -l structured -d 'Add structured content and links to results, for clients that are programs; agents show it to the model instead of the text'
 complete -c rex -n "__fish_rex_using_subcommand mcp; and not __fish_seen_subcommand_from install help" -l json -d 'Print results as JSON, one line each, and errors as JSON on stderr'
 complete -c rex -n "__fish_rex_using_subcommand mcp; and not __fish_seen_subcommand_from install help" -s h -l help -d 'Print help'
 complete -c rex -n "__fish_rex_using_subcommand mcp; and not __fish_seen_subcommand_from install help" -s V -l version -d 'Print version'

@@ -370,6 +370,10 @@ pub struct McpArgs {
     /// Serve HTTP on this address instead of stdin and stdout; clients authenticate with a token
     #[arg(long, value_name = "ADDR")]
     pub http: Option<String>,
+    /// Add structured content and links to results, for clients that are programs; agents show it to the model instead of
+    /// the text
+    #[arg(long)]
+    pub structured: bool,
     /// Subcommand; without one, serve MCP
     #[command(subcommand)]
     pub command: Option<McpCommand>,

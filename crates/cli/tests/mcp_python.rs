@@ -3,11 +3,16 @@
 
 mod mcp;
 
-use mcp::{ASKS, McpWorkspace};
+use mcp::{ASKS, McpWorkspace, STRUCTURED};
+
+#[test]
+fn an_agent_receives_text_only_with_the_status_first_and_the_next_call_last() {
+    McpWorkspace::open().python("texts", &[]);
+}
 
 #[test]
 fn every_tool_can_be_listed_and_called() {
-    McpWorkspace::open().python("tools", &[]);
+    McpWorkspace::open().python("tools", &[STRUCTURED]);
 }
 
 #[test]
@@ -22,12 +27,12 @@ fn progress_is_told_with_the_last_line() {
 
 #[test]
 fn fifty_megabytes_are_paged_byte_by_byte_and_searched_without_being_held() {
-    McpWorkspace::open().python("pages", &[]);
+    McpWorkspace::open().python("pages", &[STRUCTURED]);
 }
 
 #[test]
 fn a_command_that_takes_long_goes_on_in_the_background_until_the_server_ends() {
-    McpWorkspace::open().python("background", &[("REX_MCP_WAIT_MS", "300")]);
+    McpWorkspace::open().python("background", &[("REX_MCP_WAIT_MS", "300"), STRUCTURED]);
 }
 
 #[test]
@@ -58,5 +63,5 @@ fn a_running_server_follows_the_target_that_is_used() {
             place.rex(&["target", "add", name, &format!("unix:{}", daemon.socket.display())]);
         assert_eq!(status, 0, "{errors}");
     }
-    place.python("switch", &[]);
+    place.python("switch", &[STRUCTURED]);
 }

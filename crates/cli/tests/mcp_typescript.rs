@@ -3,11 +3,11 @@
 
 mod mcp;
 
-use mcp::{ASKS, McpWorkspace};
+use mcp::{ASKS, McpWorkspace, STRUCTURED};
 
 #[test]
 fn every_tool_can_be_listed_and_called() {
-    McpWorkspace::open().typescript("tools", &[]);
+    McpWorkspace::open().typescript("tools", &[STRUCTURED]);
 }
 
 #[test]
@@ -22,7 +22,7 @@ fn progress_is_told_with_the_last_line() {
 
 #[test]
 fn fifty_megabytes_are_paged_byte_by_byte() {
-    McpWorkspace::open().typescript("pages", &[]);
+    McpWorkspace::open().typescript("pages", &[STRUCTURED]);
 }
 
 #[test]
@@ -53,5 +53,5 @@ fn a_running_server_follows_the_target_that_is_used() {
             place.rex(&["target", "add", name, &format!("unix:{}", daemon.socket.display())]);
         assert_eq!(status, 0, "{errors}");
     }
-    place.typescript("switch", &[]);
+    place.typescript("switch", &[STRUCTURED]);
 }

@@ -35,14 +35,24 @@ fn words(result: &Value) -> String {
     parts.collect::<Vec<_>>().join("\n")
 }
 
+/// The output in the result of a command that has ended, without the first line.
+fn output(result: &Value) -> String {
+    let words = words(result);
+    let (first, output) = words.split_once('\n').expect("a first line");
+    assert!(first.starts_with("[exit code ") && first.ends_with(" has ended]"), "{first}");
+    output.to_owned()
+}
+
 #[test]
 fn the_exit_code_and_both_streams_are_told() {
     let place = McpWorkspace::open();
     let ran = place.ok("bash", json!({ "command": "echo out; echo err >&2; exit 3" }));
-    assert!(words(&ran).contains("out\n") && words(&ran).contains("err\n"), "{ran}");
-    assert!(words(&ran).ends_with("[exit code 3]"), "{ran}");
+    let id = ran["structuredContent"]["process_id"].as_str().unwrap();
+    assert!(words(&ran).contains("\nout") && words(&ran).contains("\nerr"), "{ran}");
+    assert!(words(&ran).starts_with(&format!("[exit code 3, process {id} has ended]\n")), "{ran}");
     let silent = place.ok("bash", json!({ "command": "true" }));
-    assert_eq!(words(&silent), "(no output)\n[exit code 0]");
+    assert!(words(&silent).starts_with("[exit code 0, process p_"), "{silent}");
+    assert!(words(&silent).ends_with(" has ended]\n(no output)"), "{silent}");
 }
 
 #[test]
@@ -50,16 +60,17 @@ fn stdin_of_a_command_that_nobody_feeds_is_empty() {
     let place = McpWorkspace::open();
     place.sandbox.write("root/a.txt", "needle\n");
     let ran = place.ok("bash", json!({ "command": "cat; [ -c /dev/stdin ] && echo device" }));
-    assert!(words(&ran).starts_with("device\n"), "{ran}");
+    assert_eq!(output(&ran), "device");
     let text = place.ok("bash", json!({ "command": "cat <<EOF\nhere\nEOF" }));
-    assert!(words(&text).starts_with("here\n"), "{text}");
+    assert_eq!(output(&text), "here");
 }
 
 #[test]
 fn the_limit_that_ended_a_command_is_named() {
     let place = McpWorkspace::open();
     let said = place.fails("bash", json!({ "command": "echo before; sleep 1000", "timeout_ms": 300 }));
-    assert!(said.contains("before\n") && said.contains("timeout_ms = 300"), "{said}");
+    assert!(said.starts_with("[timed out: killed after timeout_ms = 300"), "{said}");
+    assert!(said.ends_with("\nbefore"), "{said}");
     let place = McpWorkspace::with_config(
         "[limits]\nhard_timeout_ms = 400\nhard_output_bytes = 10000\nmax_output_bytes = 10000\n",
     );
@@ -75,16 +86,20 @@ fn long_output_keeps_its_beginning_and_its_end_and_says_how_to_get_the_rest() {
     let place = McpWorkspace::open();
     let ran = place.ok("bash", json!({ "command": "seq -f 'Zeile %.0f ✓' 1 20000" }));
     let (said, seen) = (words(&ran), &ran["structuredContent"]);
-    assert!(said.starts_with("Zeile 1 ✓\n") && said.contains("Zeile 20000 ✓\n[exit code 0]"), "{said}");
+    assert!(said.starts_with("[exit code 0, ") && said.contains("]\nZeile 1 ✓\n"), "{said}");
+    assert!(said.contains("\nZeile 20000 ✓\n[next: bash_output "), "{said}");
     assert!(said.len() < 34_000 && !said.contains('\u{fffd}'));
     let (from, to) = (seen["cut"]["from"].as_u64().unwrap(), seen["cut"]["to"].as_u64().unwrap());
-    assert!(said.contains(&format!("{} bytes omitted", to - from)), "{said}");
-    assert!(said.contains(&format!("\"cursor\":{from}")) && said.contains("process:p_"), "{said}");
+    let first = said.lines().next().unwrap();
+    assert!(first.ends_with(&format!(", {} of {} bytes of output omitted]", to - from, seen["end"])), "{first}");
+    assert!(said.contains(&format!("\n[{} bytes, ", to - from)), "{said}");
+    let last = said.lines().last().unwrap();
+    assert!(last.contains(&format!("\"cursor\":{from}")) && last.contains("process:p_"), "{last}");
     // Another program finds all of it, from any place.
     let id = &seen["process_id"];
     let page = place.ok("bash_output", json!({ "process_id": id, "cursor": from }));
     let output = page["structuredContent"]["output"].as_str().unwrap();
-    let shown = said.lines().take_while(|line| !line.starts_with('[')).count();
+    let shown = said.lines().skip(1).take_while(|line| !line.starts_with('[')).count();
     assert!(output.starts_with(&format!("Zeile {} ✓\n", shown + 1)), "{output:.100}");
     let found = place.ok(
         "grep",
@@ -143,11 +158,13 @@ fn a_file_is_read_by_lines_and_a_directory_is_listed() {
     let text: String = (1..=5000).map(|n| format!("line {n}\n")).collect();
     place.sandbox.write("root/long.txt", text);
     let first = words(&place.ok("read", json!({ "path": "long.txt" })));
-    assert!(first.starts_with("     1\tline 1\n") && first.contains("\"offset\":2001"), "{first:.200}");
+    assert!(first.starts_with("[lines 1 to 1800 of /"), "{first:.200}");
+    assert!(first.contains(" bytes]\n     1\tline 1\n"), "{first:.200}");
+    assert!(first.lines().last().unwrap().starts_with("[next: read {\"offset\":1801,"), "{first:.200}");
     let last = words(&place.ok("read", json!({ "path": "long.txt", "offset": 4999 })));
     assert_eq!(last, "  4999\tline 4999\n  5000\tline 5000\n");
     assert!(place.fails("read", json!({ "path": "long.txt", "offset": 6000 })).contains("has 5000 lines"));
-    assert!(words(&place.ok("read", json!({ "path": "." }))).contains("is a directory:\nlong.txt"));
+    assert!(words(&place.ok("read", json!({ "path": "." }))).starts_with("this is a directory\n"));
     place.sandbox.write("root/empty", "");
     assert!(words(&place.ok("read", json!({ "path": "empty" }))).ends_with("is empty"));
     place.sandbox.write("root/data.bin", [0, 1, 2, 255]);
@@ -193,5 +210,46 @@ fn arguments_are_read_from_stdin() {
     let mut command = place.command(mcp::REX);
     command.args(["call", "bash", "-"]).stdin(std::fs::File::open(arguments).unwrap());
     let run = command.output().unwrap();
-    assert_eq!(String::from_utf8(run.stdout).unwrap(), "from stdin\n[exit code 0]\n");
+    let printed = String::from_utf8(run.stdout).unwrap();
+    assert!(printed.starts_with("[exit code 0, ") && printed.ends_with("]\nfrom stdin\n"), "{printed}");
+}
+
+/// Clients spill or cut longer results, and the model loses the next call with them.
+#[test]
+fn no_result_exceeds_50000_bytes_or_1900_lines() {
+    let place = McpWorkspace::open();
+    place.sandbox.write("root/lines.txt", "x\n".repeat(40_000));
+    place.sandbox.write("root/wide.txt", "needle of some length \n".repeat(10_000));
+    place.sandbox.write("root/bad.txt", [&vec![0xff; 1_999][..], b"\n"].concat().repeat(100));
+    for number in 0..1_200 {
+        place.sandbox.write(&format!("root/many/{}-{number}", "n".repeat(100)), "needle\n");
+    }
+    for (tool, arguments) in [
+        ("bash", json!({ "command": "cat lines.txt" })),
+        ("bash", json!({ "command": "cat wide.txt" })),
+        ("bash", json!({ "command": "cat bad.txt" })),
+        ("bash", json!({ "command": "yes | head -n 3000" })),
+        ("read", json!({ "path": "lines.txt" })),
+        ("read", json!({ "path": "lines.txt", "limit": 30_000 })),
+        ("read", json!({ "path": "wide.txt" })),
+        ("read", json!({ "path": "bad.txt" })),
+        ("list", json!({ "path": "many" })),
+        ("glob", json!({ "pattern": "many/*" })),
+        ("grep", json!({ "pattern": "needle" })),
+        ("grep", json!({ "pattern": "x", "path": "lines.txt" })),
+    ] {
+        let result = place.ok(tool, arguments.clone());
+        let said = words(&result);
+        let (bytes, lines) = (said.len(), said.lines().count());
+        assert!(bytes <= 50_000 && lines <= 1_900, "{tool} {arguments}: {bytes} bytes, {lines} lines");
+        let (first, last) = (said.lines().next().unwrap(), said.lines().last().unwrap());
+        assert!(first.starts_with('[') && last.starts_with("[next: "), "{tool} {arguments}: {first}\n{last}");
+        if tool == "bash" {
+            let from = result["structuredContent"]["cursor"].as_u64().unwrap();
+            let id = &result["structuredContent"]["process_id"];
+            let page = words(&place.ok("bash_output", json!({ "process_id": id, "cursor": from })));
+            let (bytes, lines) = (page.len(), page.lines().count());
+            assert!(bytes <= 50_000 && lines <= 1_900, "{arguments}: {bytes} bytes, {lines} lines");
+        }
+    }
 }

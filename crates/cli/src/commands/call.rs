@@ -17,6 +17,7 @@ pub(super) async fn run(target: Option<&str>, json: bool, args: CallArgs) -> Res
     let arguments = arguments(&args)?;
     let options = ToolboxOptions {
         target: target.map(str::to_owned),
+        structured: json,
         detach_commands: true,
         ..ToolboxOptions::default()
     };

@@ -12,6 +12,7 @@ pub(super) async fn run(target: Option<&str>, json: bool, args: McpArgs) -> Resu
     let options = ToolboxOptions {
         target: target.map(str::to_owned),
         client_name: "rex-mcp".to_owned(),
+        structured: args.structured,
         foreground_wait: foreground_wait()?,
         ..ToolboxOptions::default()
     };

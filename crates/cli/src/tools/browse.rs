@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 
 use client::v1;
+use serde_json::json;
 
 use super::arguments::Arguments;
 use super::files::{value, with_hint};
@@ -12,8 +13,8 @@ use super::{process, search};
 
 /// The maximum number of entries, paths or matches requested.
 const MAX_RESULTS: i64 = 1_000;
-/// The maximum size of the text returned.
-const SHOWN: usize = 48 * 1024;
+/// The maximum size of the lines returned: 44,000 bytes, below that of a text.
+const SHOWN: usize = 44_000;
 /// The maximum number of characters of a matching line.
 const MAX_LINE_CHARS: usize = 500;
 /// The path prefix with which grep searches the output of a process.
@@ -22,11 +23,7 @@ const OF_PROCESS: &str = "process:";
 /// Lists the entries of a directory.
 pub(super) async fn list(toolbox: &Toolbox, arguments: &Arguments<'_>) -> Result<ToolOutcome, ToolOutcome> {
     let listed = entries(toolbox, arguments.maybe_text("path")?.unwrap_or(".")).await?;
-    let text = match listed.entries.is_empty() {
-        true => format!("{} is empty", listed.path),
-        false => format!("{}:\n{}", listed.path, listing(&listed)),
-    };
-    Ok(ToolOutcome::text(text).with(value(&listed)))
+    Ok(ToolOutcome::text(listing(&listed)).with(value(&listed)))
 }
 
 pub(super) async fn entries(toolbox: &Toolbox, path: &str) -> Result<v1::FsListResult, ToolOutcome> {
@@ -39,15 +36,21 @@ pub(super) async fn entries(toolbox: &Toolbox, path: &str) -> Result<v1::FsListR
     toolbox.with_session(list).await.map_err(|failure| with_hint(failure, next))
 }
 
-/// The entries, one per line.
+/// The path of a directory and its entries, one per line.
 pub(super) fn listing(listed: &v1::FsListResult) -> String {
+    if listed.entries.is_empty() {
+        return format!("{} is empty", listed.path);
+    }
     let line = |entry: &v1::ListEntry| match (entry.kind.as_str(), entry.size) {
         ("dir", _) => format!("{}/", entry.name),
         ("symlink", _) => format!("{}@", entry.name),
         (_, Some(size)) => format!("{}  {size}", entry.name),
         (_, None) => entry.name.clone(),
     };
-    limited(listed.entries.iter().map(line), listed.truncated, "use glob with a pattern")
+    let next = format!("glob {}", json!({ "pattern": "*.rs", "path": listed.path }));
+    let what = format!("entries of {}", listed.path);
+    let title = format!("{}:\n", listed.path);
+    limited((&title, &what), listed.entries.iter().map(line), listed.truncated, &next)
 }
 
 /// Finds files by pattern.
@@ -64,7 +67,11 @@ pub(super) async fn glob(toolbox: &Toolbox, arguments: &Arguments<'_>) -> Result
         .map_err(|failure| with_hint(failure, "use a pattern such as **/*.rs"))?;
     let text = match found.matches.is_empty() {
         true => format!("no match for {pattern}"),
-        false => limited(found.matches.iter().cloned(), found.truncated, "use a narrower pattern or path"),
+        false => {
+            let next =
+                format!("glob {}, or a narrower pattern", json!({ "pattern": pattern, "path": "DIRECTORY" }));
+            limited(("", "paths"), found.matches.iter().cloned(), found.truncated, &next)
+        }
     };
     Ok(ToolOutcome::text(text).with(value(&found)))
 }
@@ -103,11 +110,11 @@ pub(super) async fn grep(toolbox: &Toolbox, arguments: &Arguments<'_>) -> Result
     };
     let text = match found.matches.is_empty() {
         true => format!("no match for {pattern}"),
-        false => limited(
-            found.matches.iter().map(line),
-            found.truncated,
-            "use a narrower pattern, path or include",
-        ),
+        false => {
+            let next = json!({ "pattern": pattern, "path": "DIRECTORY", "include": "*.rs" });
+            let next = format!("grep {next}, or a narrower pattern");
+            limited(("", "matches"), found.matches.iter().map(line), found.truncated, &next)
+        }
     };
     Ok(ToolOutcome::text(text).with(value(&found)))
 }
@@ -143,23 +150,28 @@ pub(super) async fn stat(toolbox: &Toolbox, arguments: &Arguments<'_>) -> Result
     })
 }
 
-/// Joins lines up to the size limit, with a note about the rest.
-fn limited(lines: impl Iterator<Item = String>, truncated: bool, next: &str) -> String {
-    let (mut text, mut left) = (String::new(), 0_usize);
+/// Joins lines up to the size limit, below a title. If some are left out, the first line has the number of lines shown
+/// instead, and the last line the next call.
+fn limited(
+    (title, what): (&str, &str),
+    lines: impl Iterator<Item = String>,
+    truncated: bool,
+    next: &str,
+) -> String {
+    let (mut text, mut shown, mut all) = (String::new(), 0_usize, 0_usize);
     for line in lines {
-        match text.len() + line.len() < SHOWN {
-            true => writeln!(text, "{line}").ok(),
-            false => {
-                left += 1;
-                None
-            }
-        };
+        all += 1;
+        // The first line that does not fit ends the text, so that the lines shown are the first ones.
+        if shown + 1 == all && text.len() + line.len() < SHOWN {
+            writeln!(text, "{line}").ok();
+            shown += 1;
+        }
     }
     let text = text.trim_end_matches('\n');
-    match (left, truncated) {
-        (0, false) => text.to_owned(),
-        (0, true) => format!("{text}\n[truncated; {next}]"),
-        (left, _) => format!("{text}\n[{left} more not shown; {next}]"),
+    match (shown < all, truncated) {
+        (false, false) => format!("{title}{text}"),
+        (true, false) => format!("[{shown} of {all} {what} shown]\n{text}\n[next: {next}]"),
+        (_, true) => format!("[first {shown} {what} shown, there are more]\n{text}\n[next: {next}]"),
     }
 }
 
@@ -170,8 +182,29 @@ mod tests {
     #[test]
     fn lines_beyond_the_limit_are_counted() {
         let many = (0..10_000).map(|n| format!("line number {n}"));
-        let text = limited(many, false, "do this");
-        assert!(text.len() < SHOWN + 100 && text.ends_with("more not shown; do this]"), "{}", text.len());
-        assert_eq!(limited(["a".to_owned()].into_iter(), true, "x"), "a\n[truncated; x]");
+        let text = limited(("", "lines"), many, false, "do this");
+        let shown = text.lines().count() - 2;
+        assert!(text.len() < SHOWN + 100, "{}", text.len());
+        assert!(text.starts_with(&format!("[{shown} of 10000 lines shown]\nline number 0\n")), "{text:.100}");
+        assert!(text.ends_with(&format!("line number {}\n[next: do this]", shown - 1)));
+        let one = || ["a".to_owned()].into_iter();
+        assert_eq!(
+            limited(("", "lines"), one(), true, "x"),
+            "[first 1 lines shown, there are more]\na\n[next: x]"
+        );
+        assert_eq!(limited(("", "lines"), one(), false, "x"), "a");
+    }
+
+    #[test]
+    fn a_listing_names_its_directory_in_the_first_line() {
+        let mut listed = v1::FsListResult { path: "/d".to_owned(), entries: Vec::new(), truncated: false };
+        assert_eq!(listing(&listed), "/d is empty");
+        let (name, path, kind) = ("a".to_owned(), "/d/a".to_owned(), "file".to_owned());
+        listed.entries = vec![v1::ListEntry { name, path, kind, size: Some(3), mtime: None }];
+        assert_eq!(listing(&listed), "/d:\na  3");
+        listed.truncated = true;
+        assert!(
+            listing(&listed).starts_with("[first 1 entries of /d shown, there are more]\na  3\n[next: glob")
+        );
     }
 }

@@ -80,12 +80,12 @@ pub const ALL: &[Tool] = &[
     Tool {
         name: "bash",
         title: "Run a command",
-        description: "Runs a shell command on the target machine and returns its output (stdout and stderr in order) and its exit code. The shell is `sh`; for bash features write `bash -c '…'`. \
+        description: "Runs a shell command on the target machine and returns its exit code, then its output (stdout and stderr). The shell is `sh`; for bash features write `bash -c '…'`. \
 Each call starts a new shell: `cd` and variables do not persist between calls, so pass `cwd` or write `cd dir && …`. stdin is empty. \
 A command that takes longer than 45 s continues in the background: the result contains its process_id, and bash_output returns \
 further output. For servers, watchers and programs that need input, set background: true; stdin then stays open for bash_input. \
-Background processes end when this server stops. Of long output, only the start and the end are shown; bash_output reads \
-and grep searches all of it, as the result explains.",
+Background processes end when this server stops. The first line of the result has the exit code and the process_id. Of long output, \
+only the start and the end are shown; bash_output reads and grep searches all of it, as the last line explains.",
         hints: ToolHints { open_world: true, ..DESTRUCTIVE },
         properties: || {
             json!({
@@ -144,7 +144,7 @@ after. With a signal other than TERM and KILL, only sends that signal, for examp
     Tool {
         name: "read",
         title: "Read a file",
-        description: "Returns the lines of a file with line numbers (from 1), at most 2000 lines; use offset and limit to page through a \
+        description: "Returns the lines of a file with line numbers (from 1), at most 1800 lines; use offset and limit to page through a \
 longer file, as the result explains. The number and the tab after it are not part of the file. Images (PNG, JPEG, \
 GIF, WebP) are returned as images.",
         hints: READ_ONLY,
@@ -192,7 +192,7 @@ and only once unless replace_all is set: add context lines until it is unique. L
         title: "Apply a patch",
         description: "Changes several places or files in one step: completely or not at all. The format is\n*** Begin Patch\n*** Update File: \
 src/a.rs\n@@ fn main() {\n context line\n-old line\n+new line\n*** Add File: new.txt\n+its lines\n*** Delete File: \
-old.txt\n*** End Patch\nAfter `*** Update File` may follow `*** Move to: path`. LineWindow of context begin with a space; `@@` \
+old.txt\n*** End Patch\nAfter `*** Update File` may follow `*** Move to: path`. Lines of context begin with a space; `@@` \
 names a line above the place, where the context alone is not unique.",
         hints: DESTRUCTIVE,
         properties: || json!({ "patch_text": text("The patch, from *** Begin Patch to *** End Patch.") }),

@@ -15,8 +15,8 @@ use crate::failure::Failure;
 const CHUNK: u64 = 256 * 1024;
 /// The maximum size of an image returned to a model.
 const MAX_IMAGE_BYTES: u64 = 8 * 1024 * 1024;
-/// The default number of lines of `read`.
-const MAX_LINES: u64 = 2_000;
+/// The maximum number of lines of one `read`.
+const MAX_LINES: u64 = 1_800;
 /// The maximum number of resource links in a result.
 const MAX_LINKS: usize = 20;
 
@@ -24,7 +24,7 @@ const MAX_LINKS: usize = 20;
 pub(super) async fn read(toolbox: &Toolbox, arguments: &Arguments<'_>) -> Result<ToolOutcome, ToolOutcome> {
     let path = arguments.text("path")?;
     let first = arguments.maybe_number("offset", 1)?.unwrap_or(1);
-    let limit = arguments.maybe_number("limit", 1)?.unwrap_or(MAX_LINES);
+    let limit = arguments.maybe_number("limit", 1)?.unwrap_or(MAX_LINES).min(MAX_LINES);
     let mut lines = LineWindow::new(first, limit);
     let mut at = 0;
     loop {
@@ -65,7 +65,12 @@ fn page(page: &LinePage, about: &v1::FsReadResult, is_end: bool) -> Result<ToolO
             about.path, page.seen, page.first
         )));
     }
-    let mut text = page.text.clone();
+    let has_more = !is_end || page.has_more;
+    let mut text = match has_more {
+        true => format!("[lines {} to {} of {}, {} bytes]\n", page.first, page.last, about.path, about.size),
+        false => String::new(),
+    };
+    text.push_str(&page.text);
     if page.is_cut {
         text.push_str(
             "[lines longer than 2000 characters are truncated; use bash with `cut -c` to read more]\n",
@@ -74,14 +79,11 @@ fn page(page: &LinePage, about: &v1::FsReadResult, is_end: bool) -> Result<ToolO
     if page.replaced > 0 {
         text.push_str("[invalid UTF-8 is shown as \u{fffd}]\n");
     }
-    if is_end && !page.has_more {
+    if !has_more {
         return Ok(ToolOutcome::text(text));
     }
     let next = json!({ "path": about.path, "offset": page.last + 1 });
-    text.push_str(&format!(
-        "[lines {} to {} of a file of {} bytes; continue with: read {next}]",
-        page.first, page.last, about.size
-    ));
+    text.push_str(&format!("[next: read {next}]"));
     Ok(ToolOutcome::text(text).and_link(about.path.clone(), Some(about.size)))
 }
 
@@ -123,8 +125,7 @@ async fn unreadable(toolbox: &Toolbox, path: &str, failure: Failure) -> Result<T
         .await;
     if stat.is_ok_and(|stat| stat.kind.as_deref() == Some("dir")) {
         let listed = browse::entries(toolbox, path).await?;
-        let text = format!("{} is a directory:\n{}", listed.path, browse::listing(&listed));
-        return Ok(ToolOutcome::text(text));
+        return Ok(ToolOutcome::text(format!("this is a directory\n{}", browse::listing(&listed))));
     }
     Err(with_hint(failure, "find it with glob or list"))
 }

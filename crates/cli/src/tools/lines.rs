@@ -4,8 +4,9 @@ use super::truncate;
 
 /// The maximum number of bytes shown of a line.
 const MAX_LINE_CHARS: usize = 2_000;
-/// The maximum number of bytes of one page.
-const MOST_BYTES: usize = 128 * 1024;
+/// No further line is added to a page of this many bytes: with a last line of [`MAX_LINE_CHARS`] invalid bytes, shown with
+/// three bytes each, and the notes, a page stays below 50,000 bytes.
+const FULL_BYTES: usize = 42_000;
 
 /// Receives chunks of a file and keeps the requested lines.
 #[derive(Debug)]
@@ -72,7 +73,7 @@ impl LineWindow {
 
     /// Whether all requested lines were read.
     pub fn is_full(&self) -> bool {
-        self.number >= self.first.saturating_add(self.limit) || self.page.text.len() >= MOST_BYTES
+        self.number >= self.first.saturating_add(self.limit) || self.page.text.len() >= FULL_BYTES
     }
 
     /// The selected lines of the text.

@@ -4,7 +4,14 @@ use client::Error;
 use serde_json::{Value, json};
 
 use super::arguments::BadArguments;
+use super::truncate;
 use crate::failure::Failure;
+
+/// The maximum size of a text for a model: 50,000 bytes. Claude Code moves results above about 25,000 tokens to a file.
+pub const MAX_TEXT_BYTES: usize = 50_000;
+/// The maximum number of lines of a text for a model: 1,900. OpenCode drops the lines after 2,000, and with them the next
+/// call.
+pub const MAX_TEXT_LINES: usize = 1_900;
 
 /// The result of a tool.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -62,6 +69,26 @@ impl ToolOutcome {
         self
     }
 
+    /// The text, and images, without the structured result and the links, which clients give to a model instead of the text.
+    #[must_use]
+    pub fn text_only(mut self) -> ToolOutcome {
+        self.structured = None;
+        self.parts.retain(|part| !matches!(part, ContentPart::Link { .. }));
+        self
+    }
+
+    /// Cuts texts that exceed the limits in the middle. Tools that can return much cut it themselves, and explain how to get
+    /// the rest.
+    #[must_use]
+    pub fn within_limits(mut self) -> ToolOutcome {
+        for part in &mut self.parts {
+            if let ContentPart::Text(text) = part {
+                limit(text);
+            }
+        }
+        self
+    }
+
     /// All text parts, joined by line ends.
     pub fn text_content(&self) -> String {
         let texts = self.parts.iter().filter_map(|part| match part {
@@ -80,6 +107,22 @@ impl ToolOutcome {
         }
         shown
     }
+}
+
+/// Cuts the middle of a text that exceeds the limits.
+fn limit(text: &mut String) {
+    const NOTE_BYTES: usize = 100;
+    let is_long =
+        |text: &str| text.len() > MAX_TEXT_BYTES || truncate::lines(text.as_bytes()) > MAX_TEXT_LINES;
+    if !is_long(text) {
+        return;
+    }
+    let bytes = text.as_bytes();
+    let (most, lines) = ((MAX_TEXT_BYTES - NOTE_BYTES) / 2, MAX_TEXT_LINES / 2 - 2);
+    let head = truncate::end_of_head(bytes, most).min(truncate::end_of_lines(bytes, lines));
+    let tail = truncate::start_of_tail(bytes, most).max(truncate::start_of_lines(bytes, lines)).max(head);
+    let note = format!("\n[{} bytes omitted here]\n", tail - head);
+    text.replace_range(head..tail, &note);
 }
 
 impl ContentPart {
@@ -126,5 +169,26 @@ impl From<Error> for ToolOutcome {
 impl From<BadArguments> for ToolOutcome {
     fn from(error: BadArguments) -> ToolOutcome {
         ToolOutcome::failed(error.to_string())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_text_exceeds_the_limits_of_clients() {
+        for text in
+            ["✓".repeat(50_000), "x\n".repeat(5_000), "\n".repeat(60_000), "long line\n".repeat(9_000)]
+        {
+            let cut = ToolOutcome::text(text.clone()).within_limits().text_content();
+            assert!(cut.len() <= MAX_TEXT_BYTES && cut.lines().count() <= MAX_TEXT_LINES, "{}", cut.len());
+            assert!(cut.contains(" bytes omitted here]"), "{cut:.200}");
+            assert!(
+                cut.starts_with(text.get(..9).unwrap()) && cut.ends_with(text.get(text.len() - 9..).unwrap())
+            );
+        }
+        let fits = "line\n".repeat(1_900);
+        assert_eq!(ToolOutcome::text(fits.clone()).within_limits().text_content(), fits);
     }
 }

@@ -78,7 +78,7 @@ pub(super) async fn input(toolbox: &Toolbox, arguments: &Arguments<'_>) -> Resul
     written.await.map_err(no_input)?;
     let closed = if eof { " and closed its stdin" } else { "" };
     let text = format!(
-        "wrote {} bytes to {id}{closed}\n[read its output: bash_output {}]",
+        "wrote {} bytes to {id}{closed}\n[next: bash_output {} waits for its output]",
         data.len(),
         json!({ "process_id": id })
     );

@@ -7,10 +7,11 @@ use client::v1::codes;
 use client::{Command, Error, Process, Session};
 
 use super::arguments::Arguments;
+use super::limits::Limits;
 use super::outcome::ToolOutcome;
+use super::process_report::{self, RunNotes};
 use super::toolbox::{TargetSession, ToolCall, Toolbox};
 use super::tracked::TrackedProcess;
-use super::{limits, process_report};
 use crate::failure::Failure;
 
 /// How long a background command is observed, so that an immediate failure is reported.
@@ -60,8 +61,8 @@ pub(super) async fn bash(
         _ = tracked.wait_until_within(foreground_wait, |_| false) => {}
         () = call.cancelled.cancelled() => return Err(cancel(&tracked).await),
     }
-    let limits = limits::Limits::of(&session, asked.timeout);
-    process_report::command_outcome(&tracked, &limits, asked.background).await
+    let run = RunNotes { limits: Limits::of(&session, asked.timeout) };
+    process_report::command_outcome(&tracked, &run, asked.background).await
 }
 
 /// The command line for the shell. A foreground command gets an empty stdin: with an open pipe, `rg` and other programs

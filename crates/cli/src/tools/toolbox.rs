@@ -32,6 +32,8 @@ pub struct ToolboxOptions {
     pub client_name: String,
     /// Whether the client can answer approval requests.
     pub approvals: bool,
+    /// Whether results have a structured form, for programs. Clients that receive it give it to the model and drop the text.
+    pub structured: bool,
     /// Whether commands are detached, so that another process finds them.
     pub detach_commands: bool,
     /// How long a call waits for its command before it continues in the background; below the timeout of MCP clients.
@@ -44,6 +46,7 @@ impl Default for ToolboxOptions {
             target: None,
             client_name: "rex".to_owned(),
             approvals: false,
+            structured: false,
             detach_commands: false,
             foreground_wait: Duration::from_secs(45),
         }
@@ -145,6 +148,11 @@ impl Toolbox {
 
     /// Runs a tool; failures are outcomes too.
     pub async fn call(&self, name: &str, given: &Map<String, Value>, call: &ToolCall) -> ToolOutcome {
+        let outcome = self.run(name, given, call).await.within_limits();
+        if self.options.structured { outcome } else { outcome.text_only() }
+    }
+
+    async fn run(&self, name: &str, given: &Map<String, Value>, call: &ToolCall) -> ToolOutcome {
         let Some(tool) = catalog::find(name) else {
             let names = catalog::ALL.iter().map(|tool| tool.name).collect::<Vec<_>>().join(", ");
             return ToolOutcome::failed(format!("unknown tool `{name}`; the tools are {names}"));

@@ -47,6 +47,19 @@ pub fn start_of_tail(bytes: &[u8], limit: usize) -> usize {
     }
 }
 
+/// The end of the first at most `limit` lines.
+pub fn end_of_lines(bytes: &[u8], limit: usize) -> usize {
+    let mut ends = bytes.iter().enumerate().filter(|(_, byte)| **byte == b'\n').map(|(at, _)| at + 1);
+    limit.checked_sub(1).map_or(Some(0), |last| ends.nth(last)).unwrap_or(bytes.len())
+}
+
+/// The start of the last at most `limit` lines.
+pub fn start_of_lines(bytes: &[u8], limit: usize) -> usize {
+    let whole = bytes.strip_suffix(b"\n").unwrap_or(bytes);
+    let mut starts = whole.iter().enumerate().rev().filter(|(_, byte)| **byte == b'\n').map(|(at, _)| at + 1);
+    limit.checked_sub(1).map_or(Some(bytes.len()), |last| starts.nth(last)).unwrap_or(0)
+}
+
 enum Lean {
     Back,
     Forward,
@@ -113,6 +126,14 @@ mod tests {
             assert!(text.is_char_boundary(tail) && text.len() - tail <= limit, "{limit}: {tail}");
         }
         assert_eq!(end_of_head(&[0x80; 10], 5), 5, "invalid UTF-8 is cut anywhere");
+    }
+
+    #[test]
+    fn the_first_and_the_last_lines_are_found() {
+        let text = b"one\ntwo\nthree\nfour";
+        assert_eq!([0, 1, 2, 3, 4, 9].map(|limit| end_of_lines(text, limit)), [0, 4, 8, 14, 18, 18]);
+        assert_eq!([0, 1, 2, 3, 4, 9].map(|limit| start_of_lines(text, limit)), [18, 14, 8, 4, 0, 0]);
+        assert_eq!(start_of_lines(b"one\ntwo\n", 1), 4, "the last line end ends a line");
     }
 
     #[test]

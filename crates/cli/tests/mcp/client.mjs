@@ -1,5 +1,6 @@
 // The official TypeScript client against `rex mcp`. Usage: client.mjs SCENARIO; says `ok SCENARIO` at the end.
-// REX is the program, HERE the directory to work in, CLIENTS where the SDK is. With URL and TOKEN over HTTP, else stdio.
+// REX is the program, HERE the directory to work in, CLIENTS where the SDK is. With URL and TOKEN over HTTP, else stdio,
+// where ARGUMENTS are arguments of `rex mcp`.
 
 import assert from "node:assert/strict";
 import { execFile, execFileSync } from "node:child_process";
@@ -9,7 +10,7 @@ import { createRequire } from "node:module";
 import path from "node:path";
 import { promisify } from "node:util";
 
-const { REX, HERE, CLIENTS, URL: url, TOKEN } = process.env;
+const { REX, HERE, CLIENTS, URL: url, TOKEN, ARGUMENTS } = process.env;
 const sdk = createRequire(path.join(CLIENTS, "npm/package.json"));
 const { Client } = sdk("@modelcontextprotocol/sdk/client/index.js");
 const { StdioClientTransport } = sdk("@modelcontextprotocol/sdk/client/stdio.js");
@@ -30,7 +31,7 @@ async function connected(use, capabilities = {}, prepare = () => {}) {
   const headers = { Authorization: `Bearer ${TOKEN}` };
   const transport = url
     ? new StreamableHTTPClientTransport(new URL(url), { requestInit: { headers } })
-    : new StdioClientTransport({ command: REX, args: ["mcp"], env: process.env, cwd: HERE });
+    : new StdioClientTransport({ command: REX, args: ["mcp", ...(ARGUMENTS ?? "").split(" ").filter(Boolean)], env: process.env, cwd: HERE });
   await client.connect(transport);
   try {
     await use(client);
@@ -54,8 +55,8 @@ const scenarios = {
       assert.deepEqual(tools.map((tool) => tool.name), NAMES);
       assert(tools.every((tool) => tool.inputSchema.additionalProperties === false && tool.annotations));
       const ran = await call(client, "bash", { command: "echo out; echo err >&2; exit 3" });
-      assert.match(text(ran), /out\n/);
-      assert.match(text(ran), /err\n/);
+      assert.match(text(ran), /\nout/);
+      assert.match(text(ran), /\nerr/);
       assert.equal(ran.structuredContent.exit_code, 3);
       await call(client, "write", { path: "d/a.txt", content: "one\ntwo\n" });
       assert.match(text(await call(client, "read", { path: "d/a.txt" })), / 2\ttwo\n/);

@@ -1,6 +1,7 @@
 """The official Python client against `rex mcp`. Usage: client.py SCENARIO; says `ok SCENARIO` at the end.
 
-REX is the program, HERE the directory to work in. With URL and TOKEN it is reached over HTTP, else on stdio.
+REX is the program, HERE the directory to work in. With URL and TOKEN it is reached over HTTP, else on stdio, where
+ARGUMENTS are arguments of `rex mcp`. The scenario `texts` is what an agent receives; the others read the structured content.
 """
 
 import asyncio
@@ -17,6 +18,7 @@ from mcp.client.streamable_http import create_mcp_http_client, streamable_http_c
 from mcp.types import ElicitResult
 
 REX, HERE = os.environ["REX"], os.environ["HERE"]
+ARGUMENTS = os.environ.get("ARGUMENTS", "").split()
 NAMES = "bash bash_output bash_input kill read write edit patch list glob grep stat".split()
 PNG = base64.b64decode(
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
@@ -28,7 +30,7 @@ def server():
     if url:
         headers = {"Authorization": "Bearer " + os.environ["TOKEN"]}
         return streamable_http_client(url, http_client=create_mcp_http_client(headers=headers))
-    return StdioServerParameters(command=REX, args=["mcp"], env=dict(os.environ), cwd=HERE)
+    return StdioServerParameters(command=REX, args=["mcp", *ARGUMENTS], env=dict(os.environ), cwd=HERE)
 
 
 def at(name):
@@ -68,7 +70,7 @@ async def tools():
         assert hints["read"].read_only_hint and hints["bash"].destructive_hint and not hints["kill"].read_only_hint
 
         ran = await call(client, "bash", {"command": "echo out; echo err >&2; exit 3"})
-        assert "out\n" in text(ran) and "err\n" in text(ran) and "[exit code 3]" in text(ran), text(ran)
+        assert "out\n" in text(ran) and "err" in text(ran) and text(ran).startswith("[exit code 3, "), text(ran)
         assert ran.structured_content["exit_code"] == 3
         await call(client, "write", {"path": "d/a.txt", "content": "one\ntwo\nthree\n"})
         assert open(at("d/a.txt")).read() == "one\ntwo\nthree\n"
@@ -111,6 +113,46 @@ async def tools():
             assert failed.is_error and word in text(failed), (tool, text(failed))
 
 
+async def texts():
+    """Without --structured: every result is text only, with the status first and the next call last."""
+    async with Client(server()) as client:
+        results = []
+
+        async def said(tool, arguments, **more):
+            result = await client.call_tool(tool, arguments, **more)
+            results.append((tool, result))
+            return text(result)
+
+        def process_of(words):
+            return {"process_id": words.split("process ")[1].split()[0]}
+
+        assert (await said("bash", {"command": "echo out"})).endswith(" has ended]\nout")
+        assert (await said("bash", {"command": "echo no >&2; exit 3"})).startswith("[exit code 3, process p_")
+        long = await said("bash", {"command": "seq 1 100000"})
+        assert long.startswith("[exit code 0, ") and " bytes of output omitted]\n1\n2\n" in long, long[:200]
+        last = long.splitlines()[-1]
+        assert last.startswith("[next: bash_output {"), last
+        next_call, _ = json.JSONDecoder().raw_decode(last[len("[next: bash_output ") :])
+        page = await said("bash_output", next_call)
+        assert page.startswith("[exit code 0, ") and f", bytes {next_call['cursor']} to " in page, page[:200]
+        running = await said("bash", {"command": "cat", "background": True})
+        assert running.startswith("[no exit code yet, ") and "next: bash_output {" in running, running
+        process = process_of(running)
+        await said("bash_input", {**process, "data": "hello\n"})
+        assert "]\nhello\n[" in await said("bash_output", process)
+        assert "was killed" in await said("kill", process)
+        await said("write", {"path": "d/a.txt", "content": "one\ntwo\n" * 2000})
+        await said("edit", {"path": "d/a.txt", "old_string": "one", "new_string": "1", "replace_all": True})
+        assert "[next: read {" in await said("read", {"path": "d/a.txt"})
+        assert "[next: grep {" in await said("grep", {"pattern": "two"})
+        for tool, arguments in [("list", {}), ("glob", {"pattern": "**"}), ("stat", {"path": "d"}), ("read", {"path": "x"})]:
+            await said(tool, arguments)
+        for tool, result in results:
+            assert result.structured_content is None, (tool, result)
+            assert [part.type for part in result.content] == ["text"], (tool, result)
+            assert len(text(result).encode()) <= 50_000 and len(text(result).splitlines()) <= 1_900, tool
+
+
 async def cancel():
     async with Client(server()) as client:
         os.mkfifo(at("pids"))
@@ -143,7 +185,7 @@ async def pages():
         seen = ran.structured_content
         assert seen["truncated"] and seen["end"] > 50_000_000 and len(text(ran).encode()) < 40_000, seen["end"]
         assert "Zeile 0000000001 ✓" in text(ran) and "Zeile 0002000000 ✓" in text(ran)
-        assert f"from byte {seen['cut']['from']} to {seen['cut']['to']}" in text(ran) and "bash_output" in text(ran)
+        assert f'"cursor":{seen["cut"]["from"]}' in text(ran) and f"[{seen['cut']['bytes']} bytes, " in text(ran)
         digest, cursor = hashlib.sha256(), 0
         while cursor < seen["end"]:
             page = await call(client, "bash_output", {"process_id": seen["process_id"], "cursor": cursor})

@@ -10,6 +10,9 @@ use testkit::sandbox::Sandbox;
 /// The program under test.
 pub(crate) const REX: &str = env!("CARGO_BIN_EXE_rex");
 
+/// The variable with which a client starts `rex mcp --structured`, as a program does.
+pub(crate) const STRUCTURED: (&str, &str) = ("ARGUMENTS", "--structured");
+
 /// The operator asks before anything is touched.
 pub(crate) const ASKS: &str = r#"
 [[policy.rules]]
@@ -68,10 +71,13 @@ impl McpWorkspace {
         scenario_ends_well(command.arg(script).arg(scenario).envs(more.iter().copied()), scenario);
     }
 
-    /// `rex mcp --http` on a free port.
+    /// `rex mcp --structured --http` on a free port.
     pub(crate) fn serve_http(&self, token: Option<&str>) -> Http {
         let mut command = self.command(REX);
-        command.args(["mcp", "--http", "127.0.0.1:0"]).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command
+            .args(["mcp", "--structured", "--http", "127.0.0.1:0"])
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
         if let Some(token) = token {
             command.env("REX_MCP_TOKEN", token);
         }
