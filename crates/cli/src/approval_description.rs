@@ -35,9 +35,10 @@ impl From<ApprovalRequested> for ApprovalDescription {
 impl From<Approval> for ApprovalDescription {
     fn from(approval: Approval) -> ApprovalDescription {
         let operation = &approval.operation;
-        // The summary may be shortened; the command is not.
-        let command =
-            operation["command"].as_str().filter(|command| approval.summary != format!("run: {command}"));
+        // The summary may be shortened, and quotes the script of a shell; the command is shown as it is.
+        let script = || operation["argv"][2].as_str().filter(|_| operation["argv"][1] == "-c");
+        let command = operation["command"].as_str().or_else(script);
+        let command = command.filter(|command| !approval.summary.contains(command));
         let command = command.map(|command| ("command".to_owned(), command.to_owned()));
         let mut facts = Vec::new();
         // A server cuts an operation that does not fit into a message.
@@ -164,6 +165,9 @@ mod tests {
         let shown =
             described(json!({ "kind": "write", "paths": ["/x"], "diff": "-a\n+b\n", "diff_cut_bytes": 0 }));
         assert_eq!(shown.texts, [("change".to_owned(), "-a\n+b\n".to_owned())]);
+        let script = "echo 'a'\necho b";
+        let shown = described(json!({ "kind": "run", "argv": ["bash", "-c", script] }));
+        assert_eq!(shown.texts, [("command".to_owned(), script.to_owned())], "not only quoted");
         let shown = described(json!({ "kind": "run", "cut_bytes": 90_000 }));
         assert!(shown.facts[0].starts_with("INCOMPLETE: 90000 bytes"), "{:?}", shown.facts);
     }

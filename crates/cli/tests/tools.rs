@@ -56,6 +56,40 @@ fn the_exit_code_and_both_streams_are_told() {
 }
 
 #[test]
+fn lines_of_both_streams_keep_their_order() {
+    let place = McpWorkspace::open();
+    let command = "for i in {1..300}; do echo out $i; echo err $i >&2; done";
+    let expected: Vec<_> = (1..=300).flat_map(|i| [format!("out {i}"), format!("err {i}")]).collect();
+    assert_eq!(output(&place.ok("bash", json!({ "command": command }))), expected.join("\n"));
+}
+
+#[test]
+fn the_command_runs_in_bash_as_it_was_written() {
+    let place = McpWorkspace::open();
+    let ran = place
+        .ok("bash", json!({ "command": "[[ abc == a* ]] && echo yes; tr '\\0' '|' < /proc/$$/cmdline" }));
+    assert_eq!(output(&ran), "yes\nbash|-c|[[ abc == a* ]] && echo yes; tr '\\0' '|' < /proc/$$/cmdline|");
+    let failed = place.ok("bash", json!({ "command": "no-such-command" }));
+    assert!(words(&failed).starts_with("[exit code 127, "), "{failed}");
+    assert!(words(&failed).ends_with("\nbash: line 1: no-such-command: command not found"), "{failed}");
+    let unfinished = place.ok("bash", json!({ "command": "echo 'open" }));
+    assert!(words(&unfinished).contains("bash: -c: line 1: unexpected EOF"), "{unfinished}");
+}
+
+#[test]
+fn sh_runs_the_command_where_there_is_no_bash_and_the_result_says_so() {
+    let place = McpWorkspace::open();
+    std::fs::create_dir(place.sandbox.path("bin")).unwrap();
+    place.sandbox.link("bin/sh", "/bin/sh");
+    let mut command = place.command(mcp::REX);
+    command.env("PATH", place.sandbox.path("bin")).args(["call", "bash", "{\"command\":\"echo $0\"}"]);
+    let run = command.output().unwrap();
+    let printed = String::from_utf8(run.stdout).unwrap();
+    assert!(printed.starts_with("[exit code 0, "), "{printed}{}", String::from_utf8_lossy(&run.stderr));
+    assert!(printed.ends_with(" has ended, run by sh because the target has no bash]\nsh\n"), "{printed}");
+}
+
+#[test]
 fn stdin_of_a_command_that_nobody_feeds_is_empty() {
     let place = McpWorkspace::open();
     place.sandbox.write("root/a.txt", "needle\n");
@@ -91,7 +125,10 @@ fn long_output_keeps_its_beginning_and_its_end_and_says_how_to_get_the_rest() {
     assert!(said.len() < 34_000 && !said.contains('\u{fffd}'));
     let (from, to) = (seen["cut"]["from"].as_u64().unwrap(), seen["cut"]["to"].as_u64().unwrap());
     let first = said.lines().next().unwrap();
-    assert!(first.ends_with(&format!(", {} of {} bytes of output omitted]", to - from, seen["end"])), "{first}");
+    assert!(
+        first.ends_with(&format!(", {} of {} bytes of output omitted]", to - from, seen["end"])),
+        "{first}"
+    );
     assert!(said.contains(&format!("\n[{} bytes, ", to - from)), "{said}");
     let last = said.lines().last().unwrap();
     assert!(last.contains(&format!("\"cursor\":{from}")) && last.contains("process:p_"), "{last}");

@@ -84,6 +84,21 @@ async fn the_last_bytes_of_a_detached_process_arrive_although_it_writes_nothing_
 }
 
 #[tokio::test]
+async fn merged_streams_of_a_detached_process_keep_their_order() {
+    let house = House::new();
+    let keepers = house.keepers();
+    let mut spec =
+        house.shell("i=0; while [ $i -lt 200 ]; do echo out $i; echo err $i >&2; i=$((i+1)); done");
+    spec.merges_stderr = true;
+    let started = keepers.start(spec, "test").await.unwrap();
+    let mut session = house.session();
+    let attached = attach(&keepers, &mut session, &started.id, Cursor(0)).await.unwrap();
+    let seen = gather(attached.reader).await;
+    let expected: String = (0..200).map(|i| format!("out {i}\nerr {i}\n")).collect();
+    assert_eq!((seen.stdout, seen.stderr.as_str()), (expected, ""));
+}
+
+#[tokio::test]
 async fn input_from_several_daemons_reaches_a_detached_process() {
     let house = House::new();
     let started = house.keepers().start(house.shell("cat"), "test").await.unwrap();

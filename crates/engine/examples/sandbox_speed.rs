@@ -61,6 +61,7 @@ fn spec(confinement: Option<Arc<Confinement>>) -> Result<ProcessSpec, engine::Er
         env: std::env::vars_os().collect(),
         terminal: None,
         stdin: Stdin::Empty,
+        merges_stderr: false,
         stop_after: None,
         output_limit: None,
         is_text: true,

@@ -25,6 +25,17 @@ async fn output_arrives_as_it_was_written_on_the_stream_it_was_written_to() {
 }
 
 #[tokio::test]
+async fn merged_streams_keep_the_order_in_which_they_were_written() {
+    let mut session = engine(Containment::Best).open_session().unwrap();
+    let line = "i=0; while [ $i -lt 500 ]; do echo out $i; echo err $i >&2; i=$((i+1)); done";
+    let expected: String = (0..500).map(|i| format!("out {i}\nerr {i}\n")).collect();
+    let spec = engine::process::ProcessSpec { merges_stderr: true, ..shell(line) };
+    let result = run(&mut session, spec).await;
+    assert_eq!(result.text(), expected);
+    assert_eq!((result.closed.stdout_bytes, result.closed.stderr_bytes), (expected.len() as u64, 0));
+}
+
+#[tokio::test]
 async fn a_program_that_cannot_be_started_returns_the_reason() {
     let mut session = engine(Containment::Best).open_session().unwrap();
     for (program, kind) in [
@@ -154,7 +165,8 @@ async fn the_last_bytes_arrive_although_the_program_writes_nothing_more() {
     let mut session = engine(Containment::Best).open_session().unwrap();
     for is_text in [true, false] {
         for has_terminal in [false, true] {
-            let mut spec = shell(r"stty raw -echo 2>/dev/null; printf 'abc\334'; read -r answer; printf \\234");
+            let mut spec =
+                shell(r"stty raw -echo 2>/dev/null; printf 'abc\334'; read -r answer; printf \\234");
             spec.is_text = is_text;
             spec.terminal = has_terminal.then_some(TerminalSize { cols: 80, rows: 24 });
             let process = session.start(spec).unwrap().running().await.unwrap();
@@ -162,7 +174,9 @@ async fn the_last_bytes_arrive_although_the_program_writes_nothing_more() {
             let mut seen = Vec::new();
             let reading = async {
                 while seen.len() < 4 {
-                    let Item::Output { bytes, .. } = reader.next(usize::MAX).await else { panic!("no output") };
+                    let Item::Output { bytes, .. } = reader.next(usize::MAX).await else {
+                        panic!("no output")
+                    };
                     seen.extend_from_slice(&bytes);
                 }
             };

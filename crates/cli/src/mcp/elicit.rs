@@ -35,10 +35,11 @@ pub(super) fn belongs(asked: &ApprovalRequested, tool: &str, arguments: &Map<Str
         _ => &[],
     };
     let command = arguments.get("command").and_then(Value::as_str);
-    let asked_command = asked.operation["command"].as_str();
+    // The arguments of the shell: `-c` and the command.
+    let asked_command = asked.operation["argv"][2].as_str();
     // Concurrent commands each match their own request.
     let fits = match (command, asked_command) {
-        (Some(command), Some(asked)) => asked.contains(command),
+        (Some(command), Some(asked)) => asked == command,
         _ => true,
     };
     methods.contains(&asked.method.as_str()) && fits
@@ -141,7 +142,7 @@ mod tests {
 
     #[test]
     fn a_request_belongs_to_the_call_that_it_blocks() {
-        let run = asked("exec.start", json!({ "kind": "run", "command": "{ git push\n} </dev/null" }));
+        let run = asked("exec.start", json!({ "kind": "run", "argv": ["bash", "-c", "git push"] }));
         let arguments = |command: &str| Map::from_iter([("command".to_owned(), json!(command))]);
         assert!(belongs(&run, "bash", &arguments("git push")));
         assert!(!belongs(&run, "bash", &arguments("git pull")));
@@ -151,10 +152,9 @@ mod tests {
 
     #[test]
     fn the_prompt_contains_the_whole_command_and_the_diff() {
-        let text =
-            message(&asked("exec.start", json!({ "command": "{ git push\n} </dev/null", "cwd": "/srv" })));
+        let text = message(&asked("exec.start", json!({ "command": "git push\ngit fetch", "cwd": "/srv" })));
         assert!(
-            text.contains("command:\n{ git push\n} </dev/null\n")
+            text.contains("command:\ngit push\ngit fetch\n")
                 && text.contains("directory: /srv")
                 && text.contains("rule: pushes"),
             "{text}"

@@ -80,7 +80,8 @@ pub const ALL: &[Tool] = &[
     Tool {
         name: "bash",
         title: "Run a command",
-        description: "Runs a shell command on the target machine and returns its exit code, then its output (stdout and stderr). The shell is `sh`; for bash features write `bash -c '…'`. \
+        description: "Runs a shell command on the target machine and returns its exit code, then its output (stdout and stderr in the order in which they were written). \
+The shell is bash, or sh if the target has no bash, as the result then says. \
 Each call starts a new shell: `cd` and variables do not persist between calls, so pass `cwd` or write `cd dir && …`. stdin is empty. \
 A command that takes longer than 45 s continues in the background: the result contains its process_id, and bash_output returns \
 further output. For servers, watchers and programs that need input, set background: true; stdin then stays open for bash_input. \

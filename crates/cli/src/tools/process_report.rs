@@ -32,20 +32,21 @@ pub(super) async fn command_outcome(
     let head = piece(process, process.from, PAGE).await?;
     let (mut output, mut structured) = (String::new(), state(process, &status));
     let (mut replaced, mut omitted) = (0, String::new());
-    let cursor = if head.end() >= status.end && fitting_head(&head.bytes, PAGE, PAGE_LINES) == head.bytes.len() {
-        replaced += shown(&head, &mut output);
-        head.end()
-    } else {
-        let tail_start = status.end.saturating_sub(SHOWN_EACH as u64).max(process.from);
-        let cut = Cut::between(process, head, piece(process, tail_start, SHOWN_EACH).await?);
-        replaced += shown(&cut.head, &mut output);
-        end_line(&mut output);
-        writeln!(output, "[{} bytes, {} line ends omitted here]", cut.bytes(), cut.lines).ok();
-        replaced += shown(&cut.tail, &mut output);
-        omitted = format!(", {} of {} bytes of output omitted", cut.bytes(), status.end - process.from);
-        structured["cut"] = cut.to_json();
-        cut.head.end()
-    };
+    let cursor =
+        if head.end() >= status.end && fitting_head(&head.bytes, PAGE, PAGE_LINES) == head.bytes.len() {
+            replaced += shown(&head, &mut output);
+            head.end()
+        } else {
+            let tail_start = status.end.saturating_sub(SHOWN_EACH as u64).max(process.from);
+            let cut = Cut::between(process, head, piece(process, tail_start, SHOWN_EACH).await?);
+            replaced += shown(&cut.head, &mut output);
+            end_line(&mut output);
+            writeln!(output, "[{} bytes, {} line ends omitted here]", cut.bytes(), cut.lines).ok();
+            replaced += shown(&cut.tail, &mut output);
+            omitted = format!(", {} of {} bytes of output omitted", cut.bytes(), status.end - process.from);
+            structured["cut"] = cut.to_json();
+            cut.head.end()
+        };
     process.set_shown(cursor);
     structured["output"] = json!(output);
     structured["cursor"] = json!(cursor);
@@ -60,13 +61,17 @@ pub(super) async fn command_outcome(
     if !omitted.is_empty() {
         let read = json!({ "process_id": process.id, "cursor": cursor });
         let search = json!({ "pattern": "…", "path": format!("process:{}", process.id) });
-        writeln!(text, "[next: bash_output {read} reads the omitted part, grep {search} searches all output]").ok();
+        writeln!(
+            text,
+            "[next: bash_output {read} reads the omitted part, grep {search} searches all output]"
+        )
+        .ok();
     }
     if !status.is_over() {
         text.push_str(&next_while_running(process, background));
     }
-    let is_error = status.cut.is_some()
-        || status.exit.as_ref().is_some_and(|exit| run.limits.named(exit).is_some());
+    let is_error =
+        status.cut.is_some() || status.exit.as_ref().is_some_and(|exit| run.limits.named(exit).is_some());
     Ok(ToolOutcome { is_error, ..ToolOutcome::text(text.trim_end()).with(structured) })
 }
 
@@ -160,7 +165,8 @@ impl Cut {
         head.bytes.truncate(SHOWN_EACH);
         head.bytes.truncate(fitting_head(&head.bytes, SHOWN_EACH - 4, LINES_EACH));
         let overlap = usize::try_from(head.end().saturating_sub(tail.start)).unwrap_or(usize::MAX);
-        let skipped = fitting_tail(&tail.bytes, SHOWN_EACH - 4, LINES_EACH).max(overlap.min(tail.bytes.len()));
+        let skipped =
+            fitting_tail(&tail.bytes, SHOWN_EACH - 4, LINES_EACH).max(overlap.min(tail.bytes.len()));
         tail.bytes.drain(..skipped);
         tail.start += skipped as u64;
         let ends = |bytes: &[u8]| bytes.iter().filter(|byte| **byte == b'\n').count() as u64;
@@ -208,6 +214,8 @@ fn word(status: &TrackedStatus) -> &'static str {
 pub(super) struct RunNotes {
     /// The limits that it runs under.
     pub(super) limits: Limits,
+    /// Whether `sh` runs it, because the target has no `bash`.
+    pub(super) lacks_bash: bool,
 }
 
 /// The first line: the exit code, the process, whether it still runs, and which part of the output follows.
@@ -218,7 +226,8 @@ fn heading(process: &TrackedProcess, status: &TrackedStatus, run: &RunNotes, out
         (None, Some(why)) => format!("no exit code, lost contact with process {id}: {why}"),
         (None, None) => format!("no exit code yet, process {id} is still running"),
     };
-    format!("[{state}{output}]\n")
+    let shell = if run.lacks_bash { ", run by sh because the target has no bash" } else { "" };
+    format!("[{state}{shell}{output}]\n")
 }
 
 fn ended(exit: &ProcessExit, limits: &Limits) -> String {
@@ -271,5 +280,7 @@ fn next_while_running(process: &TrackedProcess, background: bool) -> String {
         true => format!(", bash_input {} writes to it", json!({ "process_id": process.id, "data": "…\n" })),
         false => String::new(),
     };
-    format!("[it continues in the background {until}; next: bash_output {id} waits for output{input}, kill {id} stops it]\n")
+    format!(
+        "[it continues in the background {until}; next: bash_output {id} waits for output{input}, kill {id} stops it]\n"
+    )
 }

@@ -1,10 +1,12 @@
 //! The tool `bash`: starts a command and waits for it; after the wait it continues in the background.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use client::v1::codes;
 use client::{Command, Error, Process, Session};
+use rustix::io::Errno;
 
 use super::arguments::Arguments;
 use super::limits::Limits;
@@ -14,6 +16,10 @@ use super::toolbox::{TargetSession, ToolCall, Toolbox};
 use super::tracked::TrackedProcess;
 use crate::failure::Failure;
 
+/// The capability of servers that start a command with `/dev/null` as its input.
+const NO_STDIN: &str = "no_stdin";
+/// The capability of servers that start a command with one pipe for both streams.
+const MERGE_STDERR: &str = "merge_stderr";
 /// How long a background command is observed, so that an immediate failure is reported.
 const FIRST_LOOK: Duration = Duration::from_millis(100);
 /// How long a start may still take after its call was cancelled: longer only while an approval is pending.
@@ -27,6 +33,15 @@ struct BashArguments {
     background: bool,
 }
 
+/// A started command.
+struct Started {
+    process: Process,
+    is_detached: bool,
+    session: Session,
+    /// The shell that runs it.
+    shell: &'static str,
+}
+
 /// Runs a command on the target.
 pub(super) async fn bash(
     toolbox: &Toolbox,
@@ -35,18 +50,18 @@ pub(super) async fn bash(
 ) -> Result<ToolOutcome, ToolOutcome> {
     let background = arguments.flag("background")?;
     let asked = BashArguments {
-        line: line(arguments.text("command")?, background),
+        line: arguments.text("command")?.to_owned(),
         cwd: arguments.maybe_text("cwd")?.map(str::to_owned),
         timeout: arguments.maybe_number("timeout_ms", 1)?.map(Duration::from_millis),
         background,
     };
     let started = start(toolbox, &asked);
     tokio::pin!(started);
-    let (process, is_detached, session) = tokio::select! {
+    let Started { process, is_detached, session, shell } = tokio::select! {
         started = &mut started => started.map_err(ToolOutcome::from)?,
         () = call.cancelled.cancelled() => {
             // The command may have started: it must not be left behind.
-            if let Ok(Ok((process, ..))) = tokio::time::timeout(LATE_START, started).await {
+            if let Ok(Ok(Started { process, .. })) = tokio::time::timeout(LATE_START, started).await {
                 process.control().kill(None).await.ok();
             }
             return Err(ToolOutcome::failed("call cancelled before the command started"));
@@ -61,39 +76,68 @@ pub(super) async fn bash(
         _ = tracked.wait_until_within(foreground_wait, |_| false) => {}
         () = call.cancelled.cancelled() => return Err(cancel(&tracked).await),
     }
-    let run = RunNotes { limits: Limits::of(&session, asked.timeout) };
+    let run = RunNotes { limits: Limits::of(&session, asked.timeout), lacks_bash: shell != "bash" };
     process_report::command_outcome(&tracked, &run, asked.background).await
 }
 
-/// The command line for the shell. A foreground command gets an empty stdin: with an open pipe, `rg` and other programs
-/// would read from it instead of searching, and never end.
-fn line(command: &str, background: bool) -> String {
-    let is_remark = |line: &str| line.trim().is_empty() || line.trim_start().starts_with('#');
-    // Braces need a command inside, and its last line must be complete.
-    match background || command.lines().all(is_remark) || command.ends_with('\\') {
-        true => command.to_owned(),
-        false => format!("{{ {command}\n}} </dev/null"),
-    }
-}
-
-async fn start(toolbox: &Toolbox, asked: &BashArguments) -> Result<(Process, bool, Session), Failure> {
+async fn start(toolbox: &Toolbox, asked: &BashArguments) -> Result<Started, Failure> {
     let detach_commands = toolbox.options.detach_commands;
     let start = |target: TargetSession| async move {
-        let command = command(&target, asked);
-        if detach_commands {
-            match target.session.start(command.clone().detach()).await {
-                // Without a state directory on the target a process cannot be detached; it is started attached.
-                Err(Error::Refused(error)) if error.code == codes::UNSUPPORTED_CAPABILITY => {}
-                started => return Ok((started?, true, target.session)),
+        if !target.target.lacks_bash.load(Ordering::Relaxed) {
+            match start_in("bash", &target, asked, detach_commands).await {
+                Err(error) if is_missing(&error) => target.target.lacks_bash.store(true, Ordering::Relaxed),
+                started => return started,
             }
         }
-        Ok((target.session.start(command).await?, false, target.session))
+        start_in("sh", &target, asked, detach_commands).await
     };
     toolbox.with_session(start).await
 }
 
-fn command(target: &TargetSession, asked: &BashArguments) -> Command {
-    let mut command = Command::line(asked.line.clone());
+/// Starts the command in this shell, detached if that is wanted and possible.
+async fn start_in(
+    shell: &'static str,
+    target: &TargetSession,
+    asked: &BashArguments,
+    detach: bool,
+) -> Result<Started, Error> {
+    let session = &target.session;
+    let command = command(shell, target, asked);
+    let mut detached = None;
+    if detach {
+        detached = match session.start(command.clone().detach()).await {
+            // Without a state directory on the target a process cannot be detached; it is started attached.
+            Err(Error::Refused(error)) if error.code == codes::UNSUPPORTED_CAPABILITY => None,
+            started => Some(started?),
+        };
+    }
+    let is_detached = detached.is_some();
+    let process = match detached {
+        Some(process) => process,
+        None => session.start(command).await?,
+    };
+    if !asked.background && !session.has_capability(NO_STDIN) {
+        // A command that has ended needs no end of its input.
+        process.control().close_input().await.ok();
+    }
+    Ok(Started { process, is_detached, session: session.clone(), shell })
+}
+
+/// Whether the program of a start does not exist.
+fn is_missing(error: &Error) -> bool {
+    let missing = Errno::NOENT.raw_os_error();
+    error.rpc().is_some_and(|error| error.data.get("program").is_some() && error.data["errno"] == missing)
+}
+
+fn command(shell: &str, target: &TargetSession, asked: &BashArguments) -> Command {
+    let mut command = Command::argv([shell, "-c", &asked.line]);
+    // With a pipe as stdin, `rg` and other programs would read from it instead of searching.
+    if !asked.background && target.session.has_capability(NO_STDIN) {
+        command = command.null_input();
+    }
+    if target.session.has_capability(MERGE_STDERR) {
+        command = command.merge_stderr();
+    }
     if let Some(cwd) = asked.cwd.as_deref().map(|cwd| target.path(cwd)).or_else(|| target.cwd.clone()) {
         command = command.cwd(cwd);
     }
@@ -112,19 +156,5 @@ async fn cancel(process: &TrackedProcess) -> ToolOutcome {
             ToolOutcome::failed(format!("call cancelled; killed: {}", names.join(", ")))
         }
         Err(error) => ToolOutcome::failed(format!("call cancelled; cannot kill the command: {error}")),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::line;
-
-    #[test]
-    fn only_foreground_commands_get_an_empty_stdin() {
-        assert_eq!(line("cat", false), "{ cat\n} </dev/null");
-        assert_eq!(line("cat", true), "cat");
-        for unusual in ["echo \\", "", "# nothing\n"] {
-            assert_eq!(line(unusual, false), unusual);
-        }
     }
 }

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::future::Future;
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
@@ -60,7 +61,7 @@ pub struct Toolbox {
     pub(super) processes: TrackedProcesses,
     /// The pending approval requests.
     pub approval_queue: Arc<ApprovalQueue>,
-    sessions: Mutex<HashMap<String, Arc<OnceCell<Session>>>>,
+    sessions: Mutex<HashMap<String, Arc<OpenTarget>>>,
     tasks: Mutex<JoinSet<()>>,
 }
 
@@ -89,10 +90,19 @@ impl ToolCall {
     }
 }
 
+/// A target and its session, once it is open.
+#[derive(Debug, Default)]
+pub(super) struct OpenTarget {
+    session: OnceCell<Session>,
+    /// Whether a command found no `bash`.
+    pub(super) lacks_bash: AtomicBool,
+}
+
 /// The session and the working directory of a call.
 #[derive(Debug, Clone)]
 pub(super) struct TargetSession {
     pub(super) session: Session,
+    pub(super) target: Arc<OpenTarget>,
     /// Where commands and relative paths start; otherwise the default of the session.
     pub(super) cwd: Option<String>,
 }
@@ -212,12 +222,12 @@ impl Toolbox {
     async fn target_with_key(&self) -> Result<(String, TargetSession), Failure> {
         let choice = route::current(self.options.target.as_deref())?;
         let key = format!("{:?}", choice.target);
-        let cell = self.sessions().entry(key.clone()).or_default().clone();
-        let session = cell.get_or_try_init(|| self.open(&choice)).await?.clone();
+        let target = self.sessions().entry(key.clone()).or_default().clone();
+        let session = target.session.get_or_try_init(|| self.open(&choice)).await?.clone();
         let roots = session.open_result().workspace_roots.clone();
         let is_served = |cwd: &String| roots.iter().any(|root| std::path::Path::new(cwd).starts_with(root));
         let cwd = choice.cwd.filter(is_served);
-        Ok((key, TargetSession { session, cwd }))
+        Ok((key, TargetSession { session, target, cwd }))
     }
 
     async fn open(&self, choice: &Choice) -> Result<Session, Failure> {
@@ -243,14 +253,15 @@ impl Toolbox {
 
     /// Closes every session; returns when their attached processes have ended.
     pub async fn close(&self) {
-        let sessions: Vec<_> = self.sessions().drain().filter_map(|(_, cell)| cell.get().cloned()).collect();
+        let sessions: Vec<_> =
+            self.sessions().drain().filter_map(|(_, target)| target.session.get().cloned()).collect();
         for session in sessions {
             // A lost session needs no closing.
             session.close().await.ok();
         }
     }
 
-    fn sessions(&self) -> MutexGuard<'_, HashMap<String, Arc<OnceCell<Session>>>> {
+    fn sessions(&self) -> MutexGuard<'_, HashMap<String, Arc<OpenTarget>>> {
         self.sessions.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -22,6 +22,8 @@ pub struct Command {
     is_detached: bool,
     sandbox: Option<String>,
     has_no_input: bool,
+    reads_null: bool,
+    merges_stderr: bool,
 }
 
 #[derive(Debug, Clone)]
@@ -114,6 +116,19 @@ impl Command {
         Command { has_no_input: true, ..self }
     }
 
+    /// Lets the command read from `/dev/null`, on servers with the capability `no_stdin`.
+    #[must_use]
+    pub fn null_input(self) -> Command {
+        Command { reads_null: true, ..self }
+    }
+
+    /// Writes standard error to standard output, so that lines keep the order in which they were written, on servers with the
+    /// capability `merge_stderr`.
+    #[must_use]
+    pub fn merge_stderr(self) -> Command {
+        Command { merges_stderr: true, ..self }
+    }
+
     /// Lets the process outlive the session, the connection and the daemon.
     #[must_use]
     pub fn detach(self) -> Command {
@@ -196,6 +211,8 @@ impl Command {
             timeout_ms,
             max_output_bytes: output.and_then(limit_param),
             stdin: self.has_no_input.then(String::new),
+            no_stdin: self.reads_null,
+            merge_stderr: self.merges_stderr,
             detach: self.is_detached,
             sandbox: self.sandbox,
             ..v1::ExecStart::default()

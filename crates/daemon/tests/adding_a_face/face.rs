@@ -136,6 +136,7 @@ fn run(params: &Arc<Run>, context: &PrepareContext<'_, Demo>) -> Result<Prepared
             env: session.core.policy.current().environment.clone(),
             terminal: None,
             stdin: Stdin::Empty,
+            merges_stderr: false,
             stop_after: None,
             output_limit: None,
             is_text: true,

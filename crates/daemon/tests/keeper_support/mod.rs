@@ -112,6 +112,7 @@ impl House {
             env: std::env::vars_os().collect(),
             terminal: None,
             stdin: Stdin::Open,
+            merges_stderr: false,
             stop_after: None,
             output_limit: None,
             is_text: true,

@@ -169,7 +169,7 @@ impl Launcher {
     ) -> Result<RunningChild, SpawnError> {
         let wiring = match spec.terminal {
             Some(size) => streams::terminal(size)?,
-            None => streams::pipes(spec.stdin != Stdin::Empty)?,
+            None => streams::pipes(spec.stdin != Stdin::Empty, spec.merges_stderr)?,
         };
         let (started, tree, held) = self.start(spec, (cwd.as_fd(), confined.as_ref()), &wiring, id)?;
         let Wiring { child, input, outputs } = wiring;
@@ -182,8 +182,10 @@ impl Launcher {
         let wired = async {
             let leader = sys::watch(pidfd, Interest::READABLE)?;
             exec_outcome(pending).await?;
-            let outputs =
-                outputs.into_iter().map(|(fd, stream)| Output::new(fd, stream, spec.is_text)).collect::<io::Result<_>>()?;
+            let outputs = outputs
+                .into_iter()
+                .map(|(fd, stream)| Output::new(fd, stream, spec.is_text))
+                .collect::<io::Result<_>>()?;
             let input = input.map(Input::new).transpose()?;
             let (pid, stand_ins) = (pid.as_raw_nonzero().get(), StandIns::default());
             Ok(RunningChild { leader, pid, tree, held, stand_ins, input, outputs })

@@ -96,6 +96,9 @@ pub struct ProcessSpec {
     pub terminal: Option<TerminalSize>,
     /// Its standard input.
     pub stdin: Stdin,
+    /// Whether standard error is the pipe of standard output, so that lines keep the order in which they were written. A
+    /// terminal always has one stream.
+    pub merges_stderr: bool,
     /// The time after which its tree is killed.
     pub stop_after: Option<Duration>,
     /// How many bytes it may write.

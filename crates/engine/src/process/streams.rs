@@ -317,8 +317,8 @@ pub(super) struct Wiring {
     pub(super) outputs: Vec<(OwnedFd, Stream)>,
 }
 
-/// Three pipes; without `input` the child reads from `/dev/null`.
-pub(super) fn pipes(has_input: bool) -> io::Result<Wiring> {
+/// Pipes; without `input` the child reads from `/dev/null`, and merged streams have one pipe.
+pub(super) fn pipes(has_input: bool, merges_stderr: bool) -> io::Result<Wiring> {
     let (stdin, input) = if has_input {
         let (read, write) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC)?;
         (read, Some(write))
@@ -333,6 +333,11 @@ pub(super) fn pipes(has_input: bool) -> io::Result<Wiring> {
         )
     };
     let (out_read, out_write) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC)?;
+    if merges_stderr {
+        let err_write = rustix::io::fcntl_dupfd_cloexec(&out_write, 3)?;
+        let outputs = vec![(out_read, Stream::Stdout)];
+        return Ok(Wiring { child: [stdin, out_write, err_write], input, outputs });
+    }
     let (err_read, err_write) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC)?;
     Ok(Wiring {
         child: [stdin, out_write, err_write],
@@ -393,7 +398,10 @@ mod tests {
         assert_eq!(next_after(&mut output, &pipe, b"\x9f\x98").await, b"\xf0\x9f\x98"[..]);
         // The clock advances only in this wait, in steps of a millisecond.
         let waited = read_at.elapsed();
-        assert!(waited >= CHARACTER_WAIT && waited <= CHARACTER_WAIT + Duration::from_millis(1), "{waited:?}");
+        assert!(
+            waited >= CHARACTER_WAIT && waited <= CHARACTER_WAIT + Duration::from_millis(1),
+            "{waited:?}"
+        );
         assert_eq!(output.rest(), b""[..]);
     }
 

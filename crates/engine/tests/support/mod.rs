@@ -56,6 +56,7 @@ fn spec(program: Program) -> ProcessSpec {
         env: env.into_iter().collect(),
         terminal: None,
         stdin: Stdin::Open,
+        merges_stderr: false,
         stop_after: None,
         output_limit: None,
         is_text: true,

@@ -29,6 +29,7 @@ const CAPABILITIES: &[&str] = &[
     "event_id",
     "cursor",
     "output_encoding",
+    "no_stdin",
     "cancel",
 ];
 /// Processes of one session.

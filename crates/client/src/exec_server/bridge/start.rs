@@ -37,6 +37,9 @@ impl Bridge {
         if params.stdin.as_deref().is_some_and(|stdin| !stdin.is_empty()) {
             return Err(errors::unsupported("stdin", "an exec-server cannot close the input of a command"));
         }
+        if params.merge_stderr {
+            return Err(errors::unsupported("merge_stderr", "an exec-server has a pipe for each stream"));
+        }
         let argv = self.argv(params.argv, params.command, params.shell, params.login)?;
         let start = StartParams {
             argv,
@@ -44,7 +47,7 @@ impl Bridge {
             env: params.env,
             is_terminal: false,
             // Only empty input can be closed: the process is started without a pipe.
-            has_input: params.stdin.is_none(),
+            has_input: params.stdin.is_none() && !params.no_stdin,
             timeout_ms: params.timeout_ms,
             output_bytes: params.max_output_bytes,
         };

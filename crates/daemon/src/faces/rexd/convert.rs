@@ -109,9 +109,14 @@ pub(super) fn edit(params: &v1::FsEdit) -> Edit {
 }
 
 /// The standard input of a new process.
-pub(super) fn stdin(text: Option<&str>, encoding: Option<&str>, most: usize) -> Result<Stdin, RpcError> {
-    let Some(text) = text.filter(|text| !text.is_empty()) else { return Ok(Stdin::Open) };
-    let bytes = data("stdin", text, encoding, "stdin_encoding")?;
+pub(super) fn stdin(params: &v1::ExecStart, most: usize) -> Result<Stdin, RpcError> {
+    let text = match params.stdin.as_deref().filter(|text| !text.is_empty()) {
+        Some(_) if params.no_stdin => return Err(invalid("no_stdin", "not together with stdin")),
+        Some(text) => text,
+        None if params.no_stdin => return Ok(Stdin::Empty),
+        None => return Ok(Stdin::Open),
+    };
+    let bytes = data("stdin", text, params.stdin_encoding.as_deref(), "stdin_encoding")?;
     if bytes.len() > most {
         return Err(rpc_error(engine::Error::LimitReached {
             what: "stdin bytes at start",

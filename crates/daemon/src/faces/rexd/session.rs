@@ -67,6 +67,8 @@ const CAPABILITIES: &[&str] = &[
     "kill_report",
     "output_encoding",
     "stdin_encoding",
+    "no_stdin",
+    "merge_stderr",
     "max_frame_bytes",
     "idempotency_key",
     "input_key",

@@ -28,6 +28,12 @@ pub struct ExecStart {
     /// `utf8` or `base64`.
     #[serde(default)]
     pub stdin_encoding: Option<String>,
+    /// Whether the process reads from `/dev/null` instead of a pipe.
+    #[serde(default, deserialize_with = "or_default")]
+    pub no_stdin: bool,
+    /// Whether standard error is written to standard output.
+    #[serde(default, deserialize_with = "or_default")]
+    pub merge_stderr: bool,
     /// The time limit.
     #[serde(default)]
     pub timeout_ms: Option<i64>,

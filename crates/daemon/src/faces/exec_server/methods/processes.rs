@@ -103,6 +103,7 @@ fn spec(
         env: environment(params, (&policy.environment, prescribed), confined.temp.as_deref()),
         terminal: params.tty.then_some(TERMINAL_SIZE),
         stdin: if params.pipe_stdin && !params.tty { Stdin::Open } else { Stdin::Empty },
+        merges_stderr: false,
         stop_after: None,
         output_limit: None,
         is_text: false,

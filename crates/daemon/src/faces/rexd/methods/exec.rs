@@ -18,13 +18,14 @@ use crate::faces::rexd::session::Session;
 /// `exec.start`: answered when the program runs or could not be started.
 pub(crate) fn start(params: &Params<v1::ExecStart>, context: &Context<'_>) -> PrepareResult {
     let timeout = convert::optional_time("timeout_ms", params.timeout_ms)?;
-    let (stdin, limits) = (params.stdin.as_deref(), &context.session.limits);
+    let limits = &context.session.limits;
     let request = StartRequest {
         program: convert::exec_program(params)?,
         cwd: params.cwd.clone(),
         env: params.env.clone(),
         terminal: None,
-        stdin: convert::stdin(stdin, params.stdin_encoding.as_deref(), limits.stdin_start_bytes)?,
+        stdin: convert::stdin(params, limits.stdin_start_bytes)?,
+        merges_stderr: params.merge_stderr,
         stop_after: match params.detach {
             true => limits.timeout_if_asked(timeout),
             false => limits.timeout(timeout),

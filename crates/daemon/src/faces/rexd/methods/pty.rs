@@ -18,6 +18,7 @@ pub(crate) fn open(params: &Params<v1::PtyOpen>, context: &Context<'_>) -> Prepa
         env: params.env.clone(),
         terminal: Some(convert::new_size(params.cols, params.rows)?),
         stdin: Stdin::Open,
+        merges_stderr: false,
         // A terminal runs until it is closed, unless the request has a timeout.
         stop_after: context.session.limits.timeout_if_asked(timeout),
         output_limit: None,
