@@ -36,6 +36,7 @@ const UNSAFE_PATHS: &[&str] = &[
 const DAEMON_FILE_PATHS: &[&str] = &[
     // Tests write the configuration that they check.
     "cli/policy/tests.rs",
+    "core/code_pages.rs",
     "cli/args.rs",
     "cli/args/",
     "cli/doctor.rs",

@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use rustix::mm::{Advice, madvise};
 
-/// Unmaps all code.
+/// Unmaps all code; what runs next is mapped again.
 pub(crate) fn release() {
     let maps = std::fs::read_to_string("/proc/self/maps").unwrap_or_default();
     let Some(code) = mapping_of(&maps, release as *const () as usize) else { return };

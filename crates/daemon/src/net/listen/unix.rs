@@ -180,7 +180,7 @@ fn refuse_confined(pid: i32, is_own_user: bool) -> Result<(), AuthRejection> {
 mod tests {
     use super::*;
 
-    #[tokio::test(flavor = "multi_thread")]
+    #[tokio::test]
     async fn one_of_many_daemons_replaces_a_stale_socket() {
         let directory = tempfile::tempdir().unwrap();
         for round in 0..3 {
