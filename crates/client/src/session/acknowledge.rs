@@ -38,9 +38,9 @@ impl Acknowledgements {
         }
     }
 
-    /// The session was resumed, which acknowledges everything before.
+    /// The session was resumed. The last acknowledgement may have been lost, also the first, so it is due again.
     pub(super) fn resumed(&mut self) {
-        (self.bytes, self.due) = (0, None);
+        (self.bytes, self.due) = (0, self.is_supported.then(Instant::now));
     }
 
     /// When the next acknowledgement is due.
