@@ -2,9 +2,13 @@
 
 use std::sync::Arc;
 
+use engine::{RootedPath, files};
 use link::{Allowance, ByteBudget};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use wire::jsonrpc::{RpcError, code};
+
+use super::request::off_thread;
+use super::responder::Responder;
 
 /// The share of one session, so that a client that does not read takes nothing from the others.
 const SESSION_BYTES: u32 = 64 * 1024 * 1024;
@@ -29,6 +33,20 @@ impl ResponseMemory {
     /// A share of this budget.
     pub fn new(budget: &ByteBudget) -> ResponseMemory {
         ResponseMemory { session: Arc::new(Semaphore::new(SESSION_BYTES as usize)), budget: budget.clone() }
+    }
+
+    /// Reserves memory for the response of a request; `None` if there is none, and the request was refused.
+    pub async fn reserve_for(&self, mut responder: Responder, bytes: u64) -> Option<Responder> {
+        match self.reserve(bytes).await {
+            Ok(memory) => {
+                responder.hold_memory(memory);
+                Some(responder)
+            }
+            Err(error) => {
+                responder.reject(error).await;
+                None
+            }
+        }
     }
 
     /// Reserves memory before it is used. Waits for other responses of the session, and for a limited time for those of
@@ -57,4 +75,10 @@ impl ResponseMemory {
         })?;
         Ok(ReservedMemory { session, daemon })
     }
+}
+
+/// The size of a file whose content will be a response. One that cannot be examined fails when it is read.
+pub async fn file_size(path: RootedPath) -> u64 {
+    let found = off_thread(move || Ok(files::stat_followed(&path).ok().flatten())).await;
+    found.ok().flatten().map_or(0, |(found, _)| found.size)
 }

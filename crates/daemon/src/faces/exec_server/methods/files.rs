@@ -11,6 +11,7 @@ use wire::jsonrpc::RpcError;
 
 use super::{Context, ExecServerPrepared, PrepareResult, blocking, path, rpc_error};
 use crate::core::request::{AuthorizedRequest, off_thread};
+use crate::core::response_memory::file_size;
 
 /// The largest file that is read as a whole.
 const MAX_READ: u64 = 512 * 1024 * 1024;
@@ -36,14 +37,10 @@ pub(crate) fn read_file(params: &Arc<v1::FsReadFileParams>, context: &Context<'_
             let response = match cached {
                 Some(read) => encode(read),
                 None => {
-                    let sized = path.clone();
-                    let size = off_thread(move || Ok(files::stat_followed(&sized).ok().flatten())).await;
-                    // Once as bytes, once as base64. A file that cannot be examined fails when it is read.
-                    let bytes = size.ok().flatten().map_or(0, |(found, _)| found.size.saturating_mul(3));
-                    match memory.reserve(bytes).await {
-                        Ok(memory) => responder.hold_memory(memory),
-                        Err(error) => return responder.reject(error).await,
-                    }
+                    // Once as bytes, once as base64.
+                    let bytes = file_size(path.clone()).await.saturating_mul(3);
+                    let Some(reserved) = memory.reserve_for(responder, bytes).await else { return };
+                    responder = reserved;
                     off_thread(move || {
                         check_links(&path, follows, RootedPath::real)?;
                         encode(files::read(&path, ReadRange::whole(MAX_READ)))

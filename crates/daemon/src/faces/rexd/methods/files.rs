@@ -21,6 +21,7 @@ use crate::core::approvals::diff;
 use crate::core::authorize::Authorization;
 use crate::core::effects::{Effects, FileEffect, FileEffects, PreviewFn};
 use crate::core::request::{AuthorizedRequest, off_thread};
+use crate::core::response_memory::file_size;
 use crate::faces::rexd::convert::{self, HashRange, output_encoding};
 use crate::faces::rexd::errors::{changed_since_shown, invalid, rpc_error, text};
 use crate::faces::rexd::session::Session;
@@ -92,19 +93,17 @@ pub(crate) fn read(params: &Params<v1::FsRead>, context: &Context<'_>) -> Prepar
                 return session.spawn(request.responder.send_encoded(response));
             }
         }
-        let AuthorizedRequest { mut responder, guard, .. } = request;
+        let AuthorizedRequest { responder, guard, .. } = request;
         let (id, memory) = (responder.id(), session.response_memory.clone());
         session.spawn(async move {
             let most = options.range.length.unwrap_or(u64::MAX).min(options.range.max);
             let bytes = match most > EXAMINED_READ {
-                true => most.min(size(path.clone()).await),
+                true => most.min(file_size(path.clone()).await),
                 false => most,
             };
             // Once as read, once as encoded.
-            match memory.reserve(bytes.saturating_mul(2)).await {
-                Ok(memory) => responder.hold_memory(memory),
-                Err(error) => return responder.reject(error).await,
-            }
+            let reserved = memory.reserve_for(responder, bytes.saturating_mul(2)).await;
+            let Some(responder) = reserved else { return };
             let work = move || {
                 let content = files::read(&path, options.range);
                 drop(guard);
@@ -113,12 +112,6 @@ pub(crate) fn read(params: &Params<v1::FsRead>, context: &Context<'_>) -> Prepar
             responder.send_encoded(off_thread(work).await).await;
         });
     }))
-}
-
-/// The size of a file. One that cannot be examined fails when it is read.
-async fn size(path: RootedPath) -> u64 {
-    let found = off_thread(move || Ok(files::stat_followed(&path).ok().flatten())).await;
-    found.ok().flatten().map_or(0, |(found, _)| found.size)
 }
 
 /// Checks and converts a `fs.write` request.
