@@ -22,6 +22,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
         max_sessions: 1,
         sandbox: engine::sandbox::SandboxSettings { feature_mask: lowered.parse()?, on_gap: OnGap::Reduce },
         guardian: None,
+        adopts_orphans: false,
     });
     let mut session = engine.open_session()?;
     let directory = tempfile::tempdir()?;

@@ -5,6 +5,7 @@ use std::fmt;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -28,6 +29,9 @@ pub struct EngineSettings {
     /// The program that calls [`crate::process::guard`] with the argument after `guardian`. It kills the process trees when
     /// this process is killed. Without it, only their leaders end.
     pub guardian: Option<PathBuf>,
+    /// Whether this process adopts the orphans of its trees also where cgroups hold them. It then searches for members only
+    /// among its descendants, not among all processes of the machine. For a program with few trees beside many others.
+    pub adopts_orphans: bool,
 }
 
 /// Runs processes for any number of sessions. Cheap to clone.
@@ -48,11 +52,7 @@ impl Engine {
     /// An engine that has started nothing yet. Must be called within a runtime.
     pub fn start(settings: EngineSettings) -> Engine {
         let tasks = TaskTracker::new();
-        let launcher = Arc::new(Launcher::new(
-            settings.containment,
-            settings.sandbox.clone(),
-            settings.guardian.clone(),
-        ));
+        let launcher = Arc::new(Launcher::new(&settings));
         let registry = Registry::start(&tasks);
         let shared =
             Shared { settings, launcher, registry, sessions: Arc::default(), stop: CancellationToken::new() };
@@ -90,6 +90,11 @@ impl Engine {
     /// All processes of all sessions, finished ones included while their session retains them.
     pub async fn processes(&self) -> Vec<Process> {
         self.shared.registry.list().await
+    }
+
+    /// Changes when a process of any session has started; [`Engine::processes`] then lists it.
+    pub fn process_starts(&self) -> watch::Receiver<u64> {
+        self.shared.registry.starts()
     }
 
     /// Returns the memory of processes that no session retains to the system: for the end of a large session.

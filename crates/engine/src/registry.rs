@@ -1,6 +1,6 @@
 //! The registry of all processes of an engine, across sessions: one task owns the list and answers queries.
 
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{mpsc, oneshot, watch};
 use tokio_util::task::TaskTracker;
 
 use crate::process::{Process, WeakProcess};
@@ -12,6 +12,8 @@ const MAX_PENDING_MESSAGES: usize = 256;
 #[derive(Debug, Clone)]
 pub(crate) struct Registry {
     messages: mpsc::Sender<RegistryMessage>,
+    /// The number of processes that were ever listed.
+    starts: watch::Receiver<u64>,
 }
 
 #[derive(Debug)]
@@ -24,8 +26,14 @@ enum RegistryMessage {
 impl Registry {
     pub(crate) fn start(tasks: &TaskTracker) -> Registry {
         let (messages, inbox) = mpsc::channel(MAX_PENDING_MESSAGES);
-        tasks.spawn(keep(inbox));
-        Registry { messages }
+        let (count, starts) = watch::channel(0);
+        tasks.spawn(keep(inbox, count));
+        Registry { messages, starts }
+    }
+
+    /// Changes when another process is listed.
+    pub(crate) fn starts(&self) -> watch::Receiver<u64> {
+        self.starts.clone()
     }
 
     /// Adds a process. It is listed for as long as a session holds it.
@@ -53,12 +61,15 @@ impl Registry {
 }
 
 /// Runs until the last handle is dropped.
-async fn keep(mut inbox: mpsc::Receiver<RegistryMessage>) {
+async fn keep(mut inbox: mpsc::Receiver<RegistryMessage>, starts: watch::Sender<u64>) {
     let mut known: Vec<WeakProcess> = Vec::new();
     let mut sweep_at = 64;
     while let Some(message) = inbox.recv().await {
         match message {
-            RegistryMessage::Started(process) => known.push(process),
+            RegistryMessage::Started(process) => {
+                known.push(process);
+                starts.send_modify(|count| *count += 1);
+            }
             RegistryMessage::List(reply) => {
                 let _sent = reply.send(known.iter().filter_map(WeakProcess::upgrade).collect());
             }

@@ -193,7 +193,7 @@ impl Session {
         self.tasks.close();
         self.tasks.wait().await;
         if let Some(started) = self.started {
-            process::end_runaways(self.mark.clone(), started).await;
+            process::end_runaways(self.mark.clone(), started, self.launcher.candidates()).await;
         }
     }
 }

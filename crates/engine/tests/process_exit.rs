@@ -21,6 +21,7 @@ fn patient_session(log_bytes: usize) -> Session {
         max_sessions: 1,
         sandbox: engine::sandbox::SandboxSettings::default(),
         guardian: None,
+        adopts_orphans: false,
     });
     engine.open_session().unwrap()
 }

@@ -10,7 +10,7 @@ use bytes::Bytes;
 use engine::process::{
     Containment, Cursor, Description, ExitCause, ExitStatus, Item, Keeper, KeeperEvent, KeeperReply,
     KeptProcess, KillOutcome, NextKeeperEvent, ProcessId, ProcessSummary, Signal, Stream, TerminalSize,
-    TreeMember,
+    TerminalState, TreeMember,
 };
 use engine::{Engine, EngineSettings, Session};
 use support::{bounds, engine};
@@ -48,6 +48,12 @@ impl Keeper for Fake {
     fn resize(&self, size: TerminalSize) -> KeeperReply<()> {
         self.note(format!("resize {}x{}", size.cols, size.rows));
         Box::pin(async { Ok(()) })
+    }
+
+    fn terminal(&self) -> KeeperReply<TerminalState> {
+        self.note("terminal".to_owned());
+        let size = TerminalSize { cols: 80, rows: 24 };
+        Box::pin(async move { Ok(TerminalState { size, echoes: true, is_canonical: true, wait: None }) })
     }
 }
 
@@ -132,11 +138,12 @@ async fn commands_and_inputs_reach_the_keeper_in_their_order() {
     assert_eq!(process.input(Bytes::from_static(b"ab"), false).await.unwrap(), 2);
     assert_eq!(process.input(Bytes::from_static(b"c"), true).await.unwrap(), 1);
     process.resize(TerminalSize { cols: 80, rows: 24 }).await.unwrap();
+    assert_eq!(process.terminal_state().await.unwrap().size.cols, 80);
     let ended = process.kill(Signal::TERM).await.unwrap();
     assert_eq!(ended.killed[0].pid, 7);
     assert_eq!(
         *asked.lock().unwrap(),
-        ["input b\"ab\" false", "input b\"c\" true", "resize 80x24", "kill TERM"]
+        ["input b\"ab\" false", "input b\"c\" true", "resize 80x24", "terminal", "kill TERM"]
     );
 }
 
@@ -185,6 +192,7 @@ async fn a_reader_that_stops_holds_the_keeper_back_and_a_kill_still_passes() {
         max_sessions: 1,
         sandbox: engine::sandbox::SandboxSettings::default(),
         guardian: None,
+        adopts_orphans: false,
     };
     let mut session = Engine::start(small).open_session().unwrap();
     let (kept, news, _asked) = kept(0);

@@ -57,6 +57,42 @@ async fn a_tree_that_ignores_term_and_runs_away_is_dead_after_a_kill_without_cgr
     a_runaway_dies(Containment::Marks, Signal::KILL).await;
 }
 
+/// Leaves session and group, loses its parent, and executes itself without end: most of the time it shows no environment.
+const EXECUTOR: &str = r#"
+cat > executor <<'END'
+#!/bin/sh
+exec ./executor
+END
+chmod +x executor
+(setsid sh -c 'echo executor $$ .; exec ./executor >/dev/null 2>&1 </dev/null' &)
+while :; do sleep 1000; done
+"#;
+
+/// ARCHITECTURE.md, invariant 6.
+#[tokio::test]
+async fn a_runaway_that_is_executing_programs_is_dead_after_a_kill_that_is_complete() {
+    for containment in [Containment::Best, Containment::Marks] {
+        let engine = engine(containment);
+        for _ in 0..20 {
+            let directory = tempfile::tempdir().unwrap();
+            let mut session = engine.open_session().unwrap();
+            let mut spec = shell(EXECUTOR);
+            spec.cwd = support::directory(directory.path());
+            let process = session.start(spec).unwrap().running().await.unwrap();
+            let text = read_until(&mut process.primary_reader(Cursor(0)), " .").await;
+            let executor = number(&text, "executor");
+            let ended = process.kill(Signal::KILL).await.unwrap();
+            // Without a cgroup the search can miss it, which the outcome states.
+            let is_proven = !is_alive(executor) || !ended.is_complete;
+            assert!(is_proven, "{containment:?}: {executor} lives; {ended:?}");
+            session.close().await;
+            if let Some(pid) = rustix::process::Pid::from_raw(executor).filter(|_| is_alive(executor)) {
+                rustix::process::kill_process(pid, rustix::process::Signal::KILL).ok();
+            }
+        }
+    }
+}
+
 /// ARCHITECTURE.md, invariant 8.
 #[tokio::test]
 async fn a_grandchild_that_holds_the_output_does_not_delay_the_end_and_is_named() {

@@ -25,6 +25,7 @@ fn engine_with(lowered: &str, on_gap: OnGap) -> (Engine, Session) {
         max_sessions: 64,
         sandbox,
         guardian: None,
+        adopts_orphans: false,
     });
     let session = engine.open_session().unwrap();
     (engine, session)

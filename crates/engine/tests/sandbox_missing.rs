@@ -8,6 +8,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::process::Command;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use engine::Session;
 use engine::process::{Containment, ExitStatus, Process, ProcessSpec, Stdin};
@@ -91,6 +92,32 @@ async fn a_missing_path_below_missing_directories_cannot_be_created_but_its_pare
     assert_ne!(mode, MARK, "a directory with files of another process is not a stand-in");
     // Its existing parent cannot be replaced.
     assert!(!succeeds(&mut session, spec(&place, "mv deep z && mkdir -p deep/er/secret", &protected)).await);
+}
+
+/// A process that is being started has the descriptors of all threads until its exec. If one of them wrote through a mount of
+/// the new namespace, the mount could not become read-only.
+#[tokio::test]
+async fn sandboxes_are_prepared_while_other_threads_start_processes() {
+    let place = Place::new();
+    let mut session = support::engine(Containment::Best).open_session().unwrap();
+    let is_over = Arc::new(AtomicBool::new(false));
+    let starters: Vec<_> = (0..4)
+        .map(|_| {
+            let is_over = is_over.clone();
+            std::thread::spawn(move || {
+                while !is_over.load(Ordering::Relaxed) {
+                    // Without cgroups the engine may have reaped it already.
+                    Command::new("true").spawn().unwrap().wait().ok();
+                }
+            })
+        })
+        .collect();
+    for number in 0..60 {
+        let protected = format!("missing{number}");
+        assert!(succeeds(&mut session, spec(&place, "true", &[&protected])).await);
+    }
+    is_over.store(true, Ordering::Relaxed);
+    starters.into_iter().for_each(|starter| starter.join().unwrap());
 }
 
 #[tokio::test]

@@ -109,6 +109,25 @@ pub struct Approval {
     pub expires_at: SystemTime,
 }
 
+/// The part of an approval that a later daemon needs to continue it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ApprovalIdentity {
+    /// Id of the approval.
+    pub id: Arc<str>,
+    /// Time of the request.
+    pub requested_at: SystemTime,
+    /// Deadline for an answer.
+    pub expires_at: SystemTime,
+}
+
+impl Approval {
+    /// What a later daemon needs to continue it.
+    pub fn identity(&self) -> ApprovalIdentity {
+        let Approval { id, requested_at, expires_at, .. } = self;
+        ApprovalIdentity { id: id.clone(), requested_at: *requested_at, expires_at: *expires_at }
+    }
+}
+
 /// A change that approvers are notified of.
 #[derive(Debug, Clone)]
 pub enum ApprovalUpdate {
@@ -176,6 +195,17 @@ impl Approvals {
         let requested_at = SystemTime::now();
         let id = Arc::from(format!("a_{}", crate::session::random_name()?));
         let expires_at = requested_at + timeout;
+        self.request_again(request, ApprovalIdentity { id, requested_at, expires_at }).await
+    }
+
+    /// The same for a request that an earlier daemon has made: it keeps its id and its deadline.
+    pub async fn request_again(
+        &self,
+        request: ApprovalRequest,
+        identity: ApprovalIdentity,
+    ) -> Result<ApprovalHandle, Error> {
+        let ApprovalIdentity { id, requested_at, expires_at } = identity;
+        let timeout = expires_at.duration_since(SystemTime::now()).unwrap_or_default();
         let approval = Arc::new(Approval { id, request, requested_at, expires_at });
         self.pending_approvals().check_request(&approval.request)?;
         self.record_request(&approval).await?;
@@ -252,6 +282,15 @@ impl Approvals {
         match tokio::task::spawn_blocking(find).await {
             Ok(Some(outcome)) => Error::AlreadySettled { id, outcome },
             Ok(None) | Err(_) => Error::NoSuchApproval(id),
+        }
+    }
+
+    /// How an approval of an earlier daemon ended, if an approver has answered it.
+    pub async fn earlier_answer(&self, id: &str) -> Option<ApprovalAnswer> {
+        let (store, id) = (self.shared.store.clone()?, id.to_owned());
+        match tokio::task::spawn_blocking(move || store.find_resolution(&id)).await {
+            Ok(Some(Resolution::Answered(answer))) => Some(answer),
+            Ok(_) | Err(_) => None,
         }
     }
 

@@ -13,6 +13,8 @@ pub struct ApprovalRequest {
     pub requester: Requester,
     /// Method of the front end that the caller used.
     pub method: &'static str,
+    /// Id that the client gave its request, if its front end matches approvals to requests.
+    pub client_request: Option<Arc<str>>,
     /// The operation that runs if it is approved.
     pub operation: Operation,
     /// Identifies all parameters of the request, including those that are too long to be shown.

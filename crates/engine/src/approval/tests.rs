@@ -63,6 +63,7 @@ fn request(line: &str, rule_fingerprint: Option<u64>) -> ApprovalRequest {
     ApprovalRequest {
         requester,
         method: "exec.start",
+        client_request: None,
         operation: Operation::Run {
             program: Program::Argv(line.split(' ').map(str::to_owned).collect()),
             cwd: PathBuf::from("/srv"),
@@ -216,4 +217,21 @@ async fn the_number_of_pending_approvals_is_limited() {
     assert!(matches!(approvals.request(request("x", None), TIMEOUT).await, Err(Error::LimitReached { .. })));
     handles.pop();
     assert!(approvals.request(request("x", None), TIMEOUT).await.is_ok());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_request_of_an_earlier_daemon_keeps_its_id_and_deadline() {
+    let (approvals, approver, _registration) = with_approver();
+    let handle = approvals.request(request("x", None), TIMEOUT).await.unwrap();
+    let identity = handle.approval().identity();
+    let (later, _, _registration) = with_approver();
+    let again = later.request_again(request("x", None), identity.clone()).await.unwrap();
+    assert_eq!(again.approval().id, handle.approval().id);
+    assert_eq!(again.approval().expires_at, handle.approval().expires_at);
+    later.answer(&identity.id, answer(Choice::Approve, Scope::Once), |_| true).await.unwrap();
+    assert!(matches!(again.resolution().await, Resolution::Answered(_)));
+    let late = ApprovalIdentity { expires_at: identity.requested_at, ..identity };
+    let expired = later.request_again(request("x", None), late).await.unwrap();
+    assert_eq!(expired.resolution().await, Resolution::Expired);
+    drop(approver);
 }

@@ -38,6 +38,7 @@ mod read;
 mod resolve;
 mod scan;
 mod stat;
+mod text_pattern;
 mod walk;
 mod watch;
 mod watch_batch;
@@ -58,6 +59,7 @@ pub use path::{ResolveStrategy, RootedPath, Roots};
 pub use read::{FileContent, ReadRange, read, read_cached};
 pub use scan::ScanBudget;
 pub use stat::{FileKind, Metadata, stat, stat_cached, stat_followed};
+pub use text_pattern::TextPattern;
 pub use watch::{FileWatcher, WatchGroup};
 pub use watch_batch::{FileEvent, FileEventBatch, FileEventKind};
 pub use write::{

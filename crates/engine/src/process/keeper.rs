@@ -20,6 +20,7 @@ use super::log::{Cursor, OutputLog};
 use super::spec::{ExitCause, ExitStatus, ProcessId, ProcessSummary, Stream, TerminalSize};
 use super::stdin::InputRequest;
 use super::supervisor::SupervisorCommand;
+use super::terminal_state::{Examination, TerminalState};
 use super::tree::KillOutcome;
 use super::{Description, Signal};
 use crate::Error;
@@ -71,6 +72,9 @@ pub trait Keeper: fmt::Debug + Send + 'static {
 
     /// Changes the size of its terminal.
     fn resize(&self, size: TerminalSize) -> KeeperReply<()>;
+
+    /// Examines the terminal of the process.
+    fn terminal(&self) -> KeeperReply<TerminalState>;
 }
 
 /// A process owned by a keeper, with all that a session needs to adopt it.
@@ -141,6 +145,10 @@ impl Relay {
                 under_way.spawn(async move {
                     let _sent = reply.send(answer.await);
                 });
+            }
+            SupervisorCommand::Terminal { reply } => {
+                // The requester waits for the keeper.
+                let _sent = reply.send(Examination(self.keeper.terminal()));
             }
         }
     }

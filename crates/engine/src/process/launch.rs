@@ -4,7 +4,6 @@ use std::collections::BTreeSet;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, Once, OnceLock, PoisonError};
 
 use rustix::fs::{Mode, OFlags};
@@ -15,17 +14,19 @@ use tokio::task::JoinSet;
 
 use super::cgroup::{Lease, Pool};
 use super::child::SessionMode;
-use super::guardian;
+use super::descendants;
+use super::guardian::{self, Guarded};
 use super::limits::{ChildLimits, Limiter, MAX_JOINED_GROUPS};
 use super::orphans;
 use super::spawn::{self, PendingExec, SpawnError, SpawnRequest, SpawnedChild};
 use super::spec::{ProcessSpec, Stdin};
 use super::streams::{self, Input, Output, Wiring};
 use super::sys;
-use super::tree::{MemberScope, Tree};
+use super::tree::{Candidates, MemberScope, Tree};
 use crate::Error;
+use crate::engine::EngineSettings;
 use crate::files::{Access, RootedPath};
-use crate::sandbox::{self, PreparedSandbox, SandboxCache, StandIns};
+use crate::sandbox::{PreparedSandbox, SandboxCache, StandIns};
 use crate::session::random_name;
 
 /// The environment variable that marks every process of a tree.
@@ -50,14 +51,17 @@ pub(crate) struct Launcher {
     /// Runs the cleanup of the cgroups of ended daemons once.
     cleanup: Once,
     limiter: Limiter,
-    adopting: Once,
+    /// Whether orphans are adopted also where cgroups hold the trees.
+    adopts_orphans: bool,
+    /// Whether this process has become the subreaper; set by the first attempt.
+    is_subreaper: OnceLock<bool>,
     guarding: Once,
     /// The program to execute as the guardian; `None` for no guardian.
     guardian: Option<PathBuf>,
     /// Prefix of the marks of all trees of this engine.
     mark: OnceLock<String>,
-    /// Trees that were started and have not ended.
-    trees: Arc<AtomicUsize>,
+    /// What the guardian ends and removes if this process is killed.
+    guarded: Arc<Guarded>,
     /// The tasks that reap orphans and keep the guardian running; aborted with the launcher.
     tasks: Mutex<JoinSet<()>>,
     /// Whether the daemon has a controlling terminal, to which commands must not have access.
@@ -87,25 +91,22 @@ pub(super) struct RunningChild {
 }
 
 impl Launcher {
-    pub(crate) fn new(
-        containment: Containment,
-        sandbox: sandbox::SandboxSettings,
-        guardian: Option<PathBuf>,
-    ) -> Launcher {
+    pub(crate) fn new(settings: &EngineSettings) -> Launcher {
         let terminal = rustix::fs::open("/dev/tty", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty());
         Launcher {
-            containment,
+            containment: settings.containment,
             pool: OnceLock::new(),
             cleanup: Once::new(),
             limiter: Limiter::default(),
-            adopting: Once::new(),
+            adopts_orphans: settings.adopts_orphans,
+            is_subreaper: OnceLock::new(),
             guarding: Once::new(),
-            guardian,
+            guardian: settings.guardian.clone(),
             mark: OnceLock::new(),
-            trees: Arc::default(),
+            guarded: Arc::default(),
             tasks: Mutex::default(),
             has_terminal: terminal.is_ok(),
-            sandboxes: Arc::new(SandboxCache::new(sandbox)),
+            sandboxes: Arc::new(SandboxCache::new(settings.sandbox.clone())),
         }
     }
 
@@ -120,19 +121,19 @@ impl Launcher {
 
     /// Notes that a tree is being started.
     pub(super) fn tree_starts(&self) {
-        self.trees.fetch_add(1, Ordering::Relaxed);
+        self.guarded.tree_starts();
     }
 
     /// Notes that a tree has ended or could not be started.
     pub(super) fn tree_ended(&self) {
-        self.trees.fetch_sub(1, Ordering::Relaxed);
+        self.guarded.tree_ended();
     }
 
     /// Starts the guardian in the background, once. Called after a start, which it must not delay.
     pub(super) fn guard(&self) {
         let (Some(program), Some(mark)) = (&self.guardian, self.mark.get()) else { return };
         self.guarding.call_once(|| {
-            let keeping = guardian::keep(program.clone(), mark.clone(), self.trees.clone());
+            let keeping = guardian::keep(program.clone(), mark.clone(), self.guarded.clone());
             self.tasks.lock().unwrap_or_else(PoisonError::into_inner).spawn(keeping);
         });
     }
@@ -155,8 +156,9 @@ impl Launcher {
             _ => None,
         };
         let (confined, stand_ins) = confined.unzip();
-        let launched = self.launch_in(cwd, spec, confined, id).await;
         let stand_ins = stand_ins.unwrap_or_default();
+        self.guarded.report_stand_ins(stand_ins.paths());
+        let launched = self.launch_in(cwd, spec, confined, id).await;
         launched.map(|live| RunningChild { stand_ins, ..live }).map_err(|reason| explain(reason, spec))
     }
 
@@ -208,6 +210,7 @@ impl Launcher {
         id: &str,
     ) -> io::Result<(SpawnedChild, Tree, Option<ChildLimits>)> {
         let argv = spec.program.argv();
+        let candidates = self.candidates();
         let (held, limited) = self.prepare_limits(spec)?;
         let request = |cgroup: Option<_>| SpawnRequest {
             argv: &argv,
@@ -234,7 +237,7 @@ impl Launcher {
         let (started, lease) = match spawned {
             Err(error) if lease.is_some() && !is_limited && is_refusal(&error) => {
                 // The kernel or a seccomp filter does not permit a clone into a cgroup.
-                self.adopting.call_once(|| orphans::adopt(&self.tasks));
+                self.adopt_orphans();
                 (LEADERS.register(|| spawn::start(&request(None)))?, None)
             }
             started => (started?, lease),
@@ -245,9 +248,22 @@ impl Launcher {
             cgroup: lease.map(Arc::new),
             is_reaped: Arc::default(),
             scope: MemberScope::default(),
+            candidates,
             has_left_cgroup: Arc::default(),
         };
         Ok((started, tree, held))
+    }
+
+    /// Where to search for members of trees. Becomes the subreaper first if orphans are always adopted.
+    pub(crate) fn candidates(&self) -> Candidates {
+        match self.adopts_orphans && self.adopt_orphans() {
+            true => Candidates::Descendants,
+            false => Candidates::All,
+        }
+    }
+
+    fn adopt_orphans(&self) -> bool {
+        *self.is_subreaper.get_or_init(|| orphans::adopt(&self.tasks) && descendants::are_listed())
     }
 
     /// The limits of a confined process, and the cgroup to clone it into if that enforces some of them.
@@ -270,7 +286,7 @@ impl Launcher {
             }
             // The first process of a container adopts every orphan there, with or without cgroups.
             if pool.is_err() || std::process::id() == 1 {
-                self.adopting.call_once(|| orphans::adopt(&self.tasks));
+                self.adopt_orphans();
             }
             pool.ok()
         };
@@ -293,6 +309,11 @@ impl Leaders {
     /// Removes a reaped leader: its pid may be reused.
     pub(super) fn forget(&self, pid: i32) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(&pid);
+    }
+
+    /// Whether this child is a leader.
+    pub(super) fn contains(&self, pid: i32) -> bool {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).contains(&pid)
     }
 
     /// Calls `reap` for each child that is not a leader.

@@ -5,6 +5,7 @@
 
 mod cgroup;
 mod child;
+mod descendants;
 mod drain;
 mod flow;
 mod guardian;
@@ -29,6 +30,7 @@ mod streams;
 mod supervisor;
 pub(crate) mod sys;
 mod terminal_reader;
+mod terminal_state;
 mod text;
 mod tree;
 mod waits;
@@ -61,6 +63,7 @@ pub use spec::{
 };
 pub(crate) use start_time::StartTime;
 pub(crate) use sys::release_memory;
+pub use terminal_state::{TerminalState, TerminalWait};
 pub use tree::{KillOutcome, TreeMember};
 
 use crate::Error;
@@ -298,6 +301,18 @@ impl Process {
             .await
             .map_err(|_ended| Error::Gone)?;
         answer.await.map_err(|_ended| Error::Gone)?
+    }
+
+    /// Examines its terminal: the size, the echo, and whether a foreground process waits for input. Fails with
+    /// [`Error::Gone`] without a terminal. Costs some milliseconds of a blocking thread; call it when output has paused.
+    pub async fn terminal_state(&self) -> Result<TerminalState, Error> {
+        let (reply, answer) = oneshot::channel();
+        self.shared
+            .commands
+            .send(SupervisorCommand::Terminal { reply })
+            .await
+            .map_err(|_ended| Error::Gone)?;
+        answer.await.map_err(|_ended| Error::Gone)?.0.await
     }
 }
 

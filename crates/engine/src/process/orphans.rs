@@ -9,12 +9,13 @@ use tokio::task::JoinSet;
 use super::launch::LEADERS;
 use super::proc;
 
-/// Makes this process the subreaper of its descendants, and reaps orphans as they exit, in a task of `tasks`.
-pub(super) fn adopt(tasks: &Mutex<JoinSet<()>>) {
+/// Makes this process the subreaper of its descendants, and reaps orphans as they exit, in a task of `tasks`. Returns
+/// whether it succeeded.
+pub(super) fn adopt(tasks: &Mutex<JoinSet<()>>) -> bool {
     let own = Pid::from_raw(1);
     if let Err(error) = rustix::process::set_child_subreaper(own) {
         tracing::warn!(%error, "cannot become the subreaper: descendants of a command may outlive it");
-        return;
+        return false;
     }
     match signal(SignalKind::child()) {
         Ok(mut ended) => {
@@ -24,8 +25,12 @@ pub(super) fn adopt(tasks: &Mutex<JoinSet<()>>) {
                     LEADERS.for_each_orphan(proc::children(), reap);
                 }
             });
+            true
         }
-        Err(error) => tracing::warn!(%error, "cannot watch for exited orphans: zombies may remain"),
+        Err(error) => {
+            tracing::warn!(%error, "cannot watch for exited orphans: zombies may remain");
+            false
+        }
     }
 }
 

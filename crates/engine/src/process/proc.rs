@@ -8,6 +8,9 @@ use std::path::Path;
 
 use rustix::process::{Pid, PidfdFlags};
 
+/// Checks of a process that is executing a program; beyond it the process counts as unrelated.
+const MAX_EXEC_CHECKS: usize = 1_000;
+
 /// The fields of `/proc/PID/stat` that relate processes to each other.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Ancestry {
@@ -160,13 +163,18 @@ pub(super) fn ancestry(pid: i32) -> Option<Ancestry> {
     })
 }
 
+/// Whether a process has `mark`, a variable with its value. One that is executing a program shows its environment when that
+/// is complete, which takes microseconds.
 fn has_mark(pid: i32, mark: &str) -> bool {
-    environment_has(pid, |pair| pair == mark.as_bytes())
-}
-
-fn environment_has(pid: i32, wanted: impl Fn(&[u8]) -> bool) -> bool {
-    let environment = fs::read(format!("/proc/{pid}/environ"));
-    environment.is_ok_and(|environment| environment.split(|byte| *byte == 0).any(wanted))
+    let (name, value) = mark.split_once('=').unwrap_or((mark, ""));
+    for _ in 0..MAX_EXEC_CHECKS {
+        match mark_state(pid, name, value) {
+            MarkState::Present => return true,
+            MarkState::Absent => return false,
+            MarkState::Unknown => std::thread::yield_now(),
+        }
+    }
+    false
 }
 
 /// The pids of all processes.

@@ -5,14 +5,15 @@ use std::time::Duration;
 
 use super::proc::{self, MarkState};
 use super::start_time::StartTime;
+use super::tree::Candidates;
 use super::{Signal, launch, sys};
 
 /// Searches for descendants that left their tree: a process shows its mark only once its exec is complete.
 const SWEEPS: u32 = 20;
 const BETWEEN_SWEEPS: Duration = Duration::from_millis(1);
 
-/// Kills all processes whose mark starts with `prefix`: descendants that left their trees, started after `since`.
-pub(crate) async fn end_runaways(prefix: String, since: StartTime) {
+/// Kills all of these processes whose mark starts with `prefix`: descendants that left their trees, started after `since`.
+pub(crate) async fn end_runaways(prefix: String, since: StartTime, candidates: Candidates) {
     if let Some(few) = since.numbers_since() {
         let is_clear = sweep(&prefix, &since, &mut few.clone());
         // A process started meanwhile may be one of them.
@@ -22,7 +23,7 @@ pub(crate) async fn end_runaways(prefix: String, since: StartTime) {
     }
     let end = move || {
         for _ in 0..SWEEPS {
-            if sweep(&prefix, &since, &mut proc::pids()) {
+            if sweep(&prefix, &since, &mut candidates.pids(|_| false).into_iter()) {
                 return;
             }
             std::thread::sleep(BETWEEN_SWEEPS);

@@ -18,6 +18,7 @@ use tokio::time::{Instant, sleep_until};
 use super::spec::{Stream, TerminalSize};
 use super::sys;
 use super::terminal_reader::{BATCH_BYTES, Batch, BatchEnd, Pace, QUIET_TIME, TERMINAL_READ, read_batch};
+use super::terminal_state::TerminalProbe;
 use super::text::incomplete_tail;
 
 /// Size of the first read of a stream; interactive output is small.
@@ -223,6 +224,11 @@ impl Output {
         }
         let link = std::fs::read_link(format!("/proc/self/fd/{}", fd.as_raw_fd())).ok()?;
         link.into_os_string().into_string().ok()
+    }
+
+    /// The terminal of this output, to examine it elsewhere.
+    pub(super) fn probe(&self) -> TerminalProbe {
+        TerminalProbe { fd: self.fd.clone(), name: self.name() }
     }
 
     /// Sets the size of the terminal; the kernel signals the programs. A value of 0 changes nothing.

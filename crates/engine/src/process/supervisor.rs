@@ -22,6 +22,7 @@ use super::log::OutputLog;
 use super::spec::{ExitCause, ExitStatus, ProcessSpec, ProcessSummary, Stdin, Stream, TerminalSize};
 use super::stdin::{InputRequest, StdinQueue};
 use super::streams::Output;
+use super::terminal_state::{self, Examination};
 use super::tree::KillOutcome;
 use super::waits::{discard, next_output, wait_ending, wait_exit, yield_to_ready_tasks};
 use super::{ProcessLimits, Signal, WeakProcess};
@@ -37,6 +38,8 @@ pub(super) enum SupervisorCommand {
     Kill { signal: Signal, reply: oneshot::Sender<Result<KillOutcome, Error>> },
     /// Change the size of the terminal.
     Resize { size: TerminalSize, reply: oneshot::Sender<Result<(), Error>> },
+    /// Examine the terminal; the reply is the examination, which the requester runs.
+    Terminal { reply: oneshot::Sender<Examination> },
 }
 
 /// The arguments of a supervisor.
@@ -341,14 +344,21 @@ impl Supervisor {
                 let _sent = reply.send(Ok(KillOutcome::default()));
             }
             SupervisorCommand::Resize { size, reply } => {
-                let resized = match self.live.outputs.iter().find(|output| output.stream == Stream::Terminal)
-                {
+                let resized = match self.terminal() {
                     Some(terminal) => terminal.resize(size).map_err(|_gone| Error::Gone),
                     None => Err(Error::Gone),
                 };
                 let _sent = reply.send(resized);
             }
+            SupervisorCommand::Terminal { reply } => {
+                let probe = self.terminal().map(Output::probe);
+                let _sent = reply.send(Examination(Box::pin(terminal_state::examine(probe))));
+            }
         }
+    }
+
+    fn terminal(&self) -> Option<&Output> {
+        self.live.outputs.iter().find(|output| output.stream == Stream::Terminal)
     }
 
     fn end_tree(&mut self, cause: ExitCause, grace: Option<Duration>) {

@@ -25,6 +25,12 @@ pub(super) fn send(handle: BorrowedFd<'_>, signal: Signal) -> bool {
     }
 }
 
+/// Whether a process has ended, be it reaped or not.
+pub(super) fn has_ended(handle: BorrowedFd<'_>) -> bool {
+    let mut polled = [rustix::event::PollFd::from_borrowed_fd(handle, rustix::event::PollFlags::IN)];
+    rustix::event::poll(&mut polled, Some(&rustix::event::Timespec::default())).is_ok_and(|ready| ready > 0)
+}
+
 /// Sends a signal to a process group; returns whether a process received it.
 pub(super) fn send_to_group(leader: i32, signal: Signal) -> bool {
     // SAFETY: passes two numbers.

@@ -11,9 +11,10 @@ use tokio::io::Interest;
 use tokio::time::{Instant, timeout_at};
 
 use super::cgroup::Lease;
-use super::proc;
+use super::launch::LEADERS;
 use super::signal::Signal;
 use super::sys;
+use super::{descendants, proc};
 
 /// One process of a tree.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -49,6 +50,7 @@ pub(super) struct Tree {
     /// Set once the leader was reaped.
     pub(super) is_reaped: Arc<AtomicBool>,
     pub(super) scope: MemberScope,
+    pub(super) candidates: Candidates,
     /// Whether the last search found a member outside the cgroup.
     pub(super) has_left_cgroup: Arc<AtomicBool>,
 }
@@ -56,11 +58,32 @@ pub(super) struct Tree {
 /// Where to search for the members of a tree.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) enum MemberScope {
-    /// Everywhere: reads all of `/proc`.
+    /// Among all candidates.
     #[default]
     Everywhere,
     /// In the cgroup of the tree, if it has one. The session searches for members that left it.
     Cgroup,
+}
+
+/// The processes that can be members of a tree.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) enum Candidates {
+    /// All processes of the machine.
+    #[default]
+    All,
+    /// The descendants of this process, which adopts orphans.
+    Descendants,
+}
+
+impl Candidates {
+    /// Their pids, without the children that `is_excluded` and their descendants if that is known. Reads many files.
+    pub(super) fn pids(self, is_excluded: impl Fn(i32) -> bool) -> Vec<i32> {
+        let found = match self {
+            Candidates::All => None,
+            Candidates::Descendants => descendants::of_self(is_excluded),
+        };
+        found.unwrap_or_else(|| proc::pids().collect())
+    }
 }
 
 /// Wait after KILL: 250 ms; a member that is still alive then is stuck in the kernel.
@@ -102,7 +125,9 @@ impl Tree {
         if let (Some(lease), MemberScope::Cgroup) = (&self.cgroup, self.scope) {
             return lease.members();
         }
-        self.among(proc::pids())
+        // Leaders of other trees, and programs that are independent of the tree.
+        let is_other = |child| child != self.leader() && LEADERS.contains(child);
+        self.among(self.candidates.pids(is_other).into_iter())
     }
 
     /// The living members among these, and those in the cgroup.
@@ -203,7 +228,7 @@ impl Tree {
     }
 
     /// Waits until the tree is empty: waits for these members, then searches again, and signals new ones if `kill` is given.
-    /// A search reads all of `/proc`, so there is no more of them than necessary.
+    /// A search reads many files, so there is no more of them than necessary.
     async fn wait_empty(
         &self,
         mut alive: Vec<(TreeMember, OwnedFd)>,
@@ -235,16 +260,18 @@ impl Tree {
             let members = opened.into_iter().filter(|(pid, _)| still.contains(pid));
             // The name is read before the signal: the process may be gone right after it.
             let members = members.map(|(pid, handle)| (TreeMember { pid, name: proc::name(pid) }, handle));
-            let told = members.filter(|(_, handle)| match signal {
+            let signalled = members.filter(|(_, handle)| match signal {
                 None => true,
-                Some(Signal::KILL) => sys::send(handle.as_fd(), Signal::KILL),
                 Some(signal) => {
-                    let told = sys::send(handle.as_fd(), signal);
-                    sys::send(handle.as_fd(), Signal::CONT);
-                    told
+                    // A shell whose child was signalled just before may have ended by itself: it is a member all the same.
+                    let is_sent = sys::send(handle.as_fd(), signal) || sys::has_ended(handle.as_fd());
+                    if signal != Signal::KILL {
+                        sys::send(handle.as_fd(), Signal::CONT);
+                    }
+                    is_sent
                 }
             });
-            told.collect()
+            signalled.collect()
         };
         tokio::task::spawn_blocking(find).await.unwrap_or_default()
     }

@@ -25,7 +25,7 @@ pub(crate) use cache::SandboxCache;
 pub(crate) use denial::DenialDetector;
 pub(crate) use enter::{ChildConfinement, ConfinementStep, enter};
 pub(crate) use prepared::PreparedSandbox;
-pub(crate) use standin::StandIns;
+pub(crate) use standin::{StandIns, remove_abandoned_stand_in};
 
 pub use confinement::Confinement;
 pub use features::{FeatureMask, Features, UnknownFeature};

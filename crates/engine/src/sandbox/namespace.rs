@@ -5,9 +5,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
+
+use rustix::fs::{Mode, OFlags};
 
 use super::confinement::{Confinement, DEVICES, KERNEL_DIRS, SHARED_MEMORY};
 use super::features::Features;
@@ -76,10 +78,11 @@ impl MountPlan {
     /// Creates the namespaces that the plan needs.
     pub(super) fn create(&self, features: &Features) -> Result<Namespaces, SetupError> {
         let mut script = SyscallScript::default();
+        let proc = open_proc()?;
         let mut kinds = libc::CLONE_NEWNS | libc::CLONE_NEWIPC;
         if features.needs_user_namespace {
             kinds |= libc::CLONE_NEWUSER;
-            map_current_user(&mut script);
+            map_current_user(&mut script, proc.as_fd());
         }
         script.keep_mounts();
         self.mounts(&mut script);
@@ -244,12 +247,23 @@ fn protect_kernel(script: &mut SyscallScript) {
     }
 }
 
+/// `/proc` as this process sees it.
+///
+/// The files of the new namespace must not be opened for writing through its own mounts: a mount with an open writer cannot
+/// become read-only (EBUSY). The script closes them first, but the child has the descriptors of the daemon, and a process
+/// that another thread clones meanwhile has a copy of them until its exec. The mount outside does not become read-only.
+fn open_proc() -> Result<OwnedFd, SetupError> {
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    rustix::fs::open("/proc", flags, Mode::empty()).map_err(|_missing| SetupError::missing("/proc"))
+}
+
 /// Maps the current user and group to themselves, and no others.
-fn map_current_user(script: &mut SyscallScript) {
+fn map_current_user(script: &mut SyscallScript, proc: BorrowedFd<'_>) {
+    let proc = proc.as_raw_fd();
     let (user, group) = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
-    script.write("/proc/self/setgroups", "deny");
-    script.write("/proc/self/uid_map", &format!("{user} {user} 1"));
-    script.write("/proc/self/gid_map", &format!("{group} {group} 1"));
+    script.write(proc, "self/setgroups", "deny");
+    script.write(proc, "self/uid_map", &format!("{user} {user} 1"));
+    script.write(proc, "self/gid_map", &format!("{group} {group} 1"));
 }
 
 fn private_shared_memory(script: &mut SyscallScript) -> Option<DescriptorSlot> {

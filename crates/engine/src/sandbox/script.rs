@@ -110,13 +110,15 @@ impl SyscallScript {
         self.step(libc::SYS_setns, arguments, "enter a namespace".to_owned());
     }
 
-    /// Writes `text` to a file in one call.
-    pub(super) fn write(&mut self, path: &str, text: &str) {
-        let file = self.open_file(path, libc::O_WRONLY);
+    /// Writes `text` to a file below an open directory in one call.
+    pub(super) fn write(&mut self, directory: i32, path: &str, text: &str) {
+        let at = self.path(Path::new(path));
+        let flags = Argument::Value((libc::O_WRONLY | libc::O_CLOEXEC) as usize);
+        let arguments = [(directory as usize).into(), at, flags, Argument::Value(0), Argument::Value(0)];
+        let file = self.open_with(libc::SYS_openat, arguments, format!("open {path}"));
         let length = Argument::Value(text.len());
         let text = self.path(Path::new(text));
         self.step(libc::SYS_write, [file.into(), text, length, 0.into(), 0.into()], format!("write {path}"));
-        // A file system cannot become read-only while one of its files is open for writing.
         self.step(
             libc::SYS_close,
             [file.into(), 0.into(), 0.into(), 0.into(), 0.into()],
@@ -292,9 +294,6 @@ impl DescriptorSlot {
     }
 }
 
-/// Limit on attempts of a call that fails with EBUSY.
-const MAX_ATTEMPTS: usize = 10_000;
-
 /// Shared state of parent and child.
 struct Job {
     calls: *const Call,
@@ -348,14 +347,7 @@ extern "C" fn run_calls(job: usize) -> ! {
                 };
                 index += 1;
             }
-            let mut result = call(next.number, arguments);
-            let mut attempts = 0;
-            // A mount cannot be made read-only while a process writes to it.
-            while result as i32 == -libc::EBUSY && attempts < MAX_ATTEMPTS {
-                call(libc::SYS_sched_yield as usize, [0; 5]);
-                result = call(next.number, arguments);
-                attempts += 1;
-            }
+            let result = call(next.number, arguments);
             if result < 0 {
                 job.errno = -(result as i32);
                 break;

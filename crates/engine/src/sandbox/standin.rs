@@ -3,7 +3,8 @@
 //! Landlock rules apply to existing files only, and so do mounts, so nothing else prevents a process from creating a missing
 //! path. A stand-in is created before a process starts and removed when all processes of its tree have ended. Every user
 //! holds a shared lock on it, and removes it if it can get the lock exclusively: commands and daemons share stand-ins this
-//! way. The mode distinguishes stand-ins from other directories, so that a later daemon recognises those of a killed one.
+//! way. The mode distinguishes stand-ins from other directories, so that the guardian of a killed daemon, or a later daemon,
+//! recognises its stand-ins.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -112,6 +113,11 @@ impl StandIns {
         self.0.iter()
     }
 
+    /// The paths of the stand-ins, in the order of creation.
+    pub(crate) fn paths(&self) -> impl Iterator<Item = &Path> {
+        self.0.iter().map(|stand_in| stand_in.path.as_path())
+    }
+
     /// Whether there are no stand-ins.
     pub(crate) fn is_empty(&self) -> bool {
         self.0.is_empty()
@@ -128,9 +134,7 @@ impl StandIn {
     /// Creates a stand-in at a path without symbolic links; `None` if this user cannot create files there.
     fn create(path: &Path, is_read_only: bool) -> io::Result<Option<StandIn>> {
         let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else { return Ok(None) };
-        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let none = Mode::empty();
-        let parent = rustix::fs::openat2(rustix::fs::CWD, parent, flags, none, ResolveFlags::NO_SYMLINKS)?;
+        let parent = open_parent(parent)?;
         for _ in 0..MAX_ATTEMPTS {
             match rustix::fs::mkdirat(&parent, name, Mode::from_raw_mode(MARK)) {
                 Ok(()) | Err(Errno::EXIST) => {}
@@ -174,6 +178,23 @@ impl Drop for StandIn {
             Err(error) => tracing::warn!(path = %self.path.display(), %error, "cannot remove a stand-in"),
         }
     }
+}
+
+/// Removes the stand-in of a killed process, unless another process uses it or there is something else at its path.
+pub(crate) fn remove_abandoned_stand_in(path: &Path) {
+    let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else { return };
+    let Ok(parent) = open_parent(parent) else { return };
+    if let Ok(Some(opened)) = open_locked(parent.as_fd(), name.as_ref()) {
+        // Dropped as the last user would do.
+        drop(StandIn { path: path.to_owned(), is_read_only: true, parent, name: name.to_owned(), opened });
+    }
+}
+
+/// Opens the parent of a stand-in, whose path has no symbolic links.
+fn open_parent(parent: &Path) -> io::Result<OwnedFd> {
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let (none, resolve) = (Mode::empty(), ResolveFlags::NO_SYMLINKS);
+    Ok(rustix::fs::openat2(rustix::fs::CWD, parent, flags, none, resolve)?)
 }
 
 /// Opens and locks a stand-in; `None` if another process is removing it.

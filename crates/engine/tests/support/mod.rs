@@ -32,6 +32,7 @@ pub fn engine(containment: Containment) -> Engine {
         max_sessions: 64,
         sandbox: engine::sandbox::SandboxSettings::default(),
         guardian: None,
+        adopts_orphans: false,
     })
 }
 
