@@ -48,9 +48,17 @@ impl Endpoint {
         })
     }
 
+    /// Host and port, an IPv6 address in brackets.
+    pub(super) fn address(&self) -> String {
+        match self.host.contains(':') {
+            true => format!("[{}]:{}", self.host, self.port),
+            false => format!("{}:{}", self.host, self.port),
+        }
+    }
+
     /// Connects, with TLS if the scheme requires it.
     pub(super) async fn connect(&self, tls: &Tls) -> Result<Box<dyn Duplex>, DialError> {
-        let address = format!("{}:{}", self.host, self.port);
+        let address = self.address();
         let reach = |source| DialError::Reach { address: address.clone(), source };
         let stream = TcpStream::connect((self.host.as_str(), self.port)).await.map_err(reach)?;
         tcp::set_options(&stream).map_err(reach)?;

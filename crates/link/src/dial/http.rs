@@ -16,7 +16,7 @@ use tokio::time::{Instant, timeout_at};
 use crate::task::OwnedTask;
 
 use super::endpoint::Endpoint;
-use super::{DialError, Tls};
+use super::{DialError, Proxies, Tls};
 
 /// The limit on followed redirects.
 const MAX_REDIRECTS: usize = 10;
@@ -40,6 +40,8 @@ pub struct Request {
     pub redirects: Redirects,
     /// Certificates other than the system's.
     pub tls: Tls,
+    /// The proxies to use, if any.
+    pub proxies: Proxies,
 }
 
 /// Whether redirects are followed.
@@ -77,6 +79,7 @@ impl Request {
             timeout: None,
             redirects: Redirects::Stop,
             tls: Tls::default(),
+            proxies: Proxies::default(),
         }
     }
 }
@@ -117,14 +120,27 @@ async fn send(
         let cause = std::error::Error::source(&error).map(|cause| format!(": {cause}")).unwrap_or_default();
         DialError::Broken(format!("the request to {} failed: {error}{cause}", endpoint.authority))
     };
-    let stream = endpoint.connect(&request.tls).await?;
+    let proxy = request.proxies.of(endpoint);
+    let stream = match proxy {
+        Some(proxy) => proxy.connect(endpoint, &request.tls).await?,
+        None => endpoint.connect(&request.tls).await?,
+    };
     let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await.map_err(broken)?;
     // Errors of the connection are returned by the request.
     let connection = OwnedTask::spawn(connection);
     let mut wanted = http::Request::new(Full::new(request.body.clone()));
     *wanted.method_mut() = request.method.clone();
-    *wanted.uri_mut() = endpoint.path.parse().map_err(|_| DialError::Broken("invalid path".to_owned()))?;
+    // A proxy for plain HTTP needs the whole URL.
+    let proxy = proxy.filter(|_| !endpoint.is_encrypted);
+    let uri = match proxy {
+        Some(_) => format!("http://{}{}", endpoint.authority, endpoint.path),
+        None => endpoint.path.clone(),
+    };
+    *wanted.uri_mut() = uri.parse().map_err(|_| DialError::Broken("invalid path".to_owned()))?;
     *wanted.headers_mut() = request.headers.clone();
+    if let Some(credentials) = proxy.and_then(|proxy| proxy.credentials.clone()) {
+        wanted.headers_mut().insert(PROXY_AUTHORIZATION, credentials);
+    }
     let host = HeaderValue::from_str(&endpoint.authority);
     wanted.headers_mut().entry(HOST).or_insert(host.map_err(|error| DialError::Header(error.to_string()))?);
     let response = sender.send_request(wanted).await.map_err(broken)?;

@@ -3,6 +3,7 @@
 mod backoff;
 mod endpoint;
 mod http;
+mod proxy;
 mod tls;
 mod websocket;
 
@@ -12,6 +13,7 @@ use ::http::StatusCode;
 
 pub use self::http::{DialResponse, Redirects, Request, http};
 pub use backoff::Backoff;
+pub use proxy::Proxies;
 pub use tls::Tls;
 pub use websocket::{Socket, websocket};
 

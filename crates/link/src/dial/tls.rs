@@ -7,9 +7,10 @@ use std::sync::Arc;
 use rustls::{ClientConfig, RootCertStore};
 use rustls_pki_types::pem::PemObject;
 use rustls_pki_types::{CertificateDer, PrivateKeyDer, ServerName};
-use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
+
+use super::Duplex;
 
 /// Certificates that replace or extend the system's.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -23,7 +24,7 @@ pub struct Tls {
 }
 
 /// Performs the handshake with `host`. A plain-text response is an error of the kind `Unsupported`.
-pub(super) async fn wrap(stream: TcpStream, host: &str, tls: &Tls) -> io::Result<TlsStream<TcpStream>> {
+pub(super) async fn wrap<S: Duplex>(stream: S, host: &str, tls: &Tls) -> io::Result<TlsStream<S>> {
     let name = ServerName::try_from(host.to_owned()).map_err(io::Error::other)?;
     TlsConnector::from(Arc::new(config(tls)?)).connect(name, stream).await.map_err(|error| {
         let inner = error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>());

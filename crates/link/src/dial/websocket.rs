@@ -46,6 +46,11 @@ impl Socket {
     pub fn binary(self, settings: &Settings, limits: &Limits) -> (Link, Closer) {
         crate::websocket::binary(self.stream, self.read_already, Role::Client, settings, limits)
     }
+
+    /// A link whose messages are any bytes, of text frames too. Must be called within a tokio runtime.
+    pub fn mixed(self, settings: &Settings, limits: &Limits) -> (Link, Closer) {
+        crate::websocket::mixed(self.stream, self.read_already, Role::Client, settings, limits)
+    }
 }
 
 /// Opens a WebSocket at a `ws://` or `wss://` URL. Has no deadline of its own.
@@ -94,6 +99,11 @@ fn request(endpoint: &Endpoint, headers: &HeaderMap, key: &str) -> Vec<u8> {
 struct Head {
     status: StatusCode,
     accept: Option<HeaderValue>,
+}
+
+/// The status in the head of a response.
+pub(super) fn status(head: &[u8]) -> Result<Option<StatusCode>, DialError> {
+    Ok(parse(head)?.map(|(_, head)| head.status))
 }
 
 /// The head of a response and its length, once it is complete.

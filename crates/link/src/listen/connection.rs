@@ -14,6 +14,7 @@ use super::deadlines::{ConnectionPhase, DeadlineStream, PhaseBody, PhaseClock};
 use super::http::{HttpServer, HttpService};
 use super::limiter::ConnectionSlot;
 use super::observed::{ObservedStream, StreamObserver};
+use super::tls::ClientCertificate;
 
 /// The limit on all headers of a request together.
 const MAX_HEADER_BYTES: usize = 16 * 1024;
@@ -33,8 +34,8 @@ pub type BoxedStream = Box<dyn ByteStream>;
 pub struct HttpPeer {
     /// The peer's address, if its transport has one.
     pub address: Option<SocketAddr>,
-    /// The client certificate as DER; its chain is verified.
-    pub certificate: Option<Vec<u8>>,
+    /// The client certificate.
+    pub certificate: Option<ClientCertificate>,
 }
 
 /// What the requests of one connection share.

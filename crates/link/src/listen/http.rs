@@ -119,9 +119,7 @@ impl<S: HttpService> HttpServer<S> {
             () = slot.evicted() => return,
         };
         match handshake {
-            Ok(Ok(Some(stream))) => {
-                let certificates = stream.get_ref().1.peer_certificates();
-                let certificate = certificates.and_then(<[_]>::first).map(|certificate| certificate.to_vec());
+            Ok(Ok(Some((stream, certificate)))) => {
                 let peer = HttpPeer { address: Some(address), certificate };
                 let stream: BoxedStream = Box::new(stream);
                 return self.serve(stream, observer, peer, slot).await;

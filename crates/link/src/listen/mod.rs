@@ -38,4 +38,4 @@ pub use observed::{ObservedStream, StreamObserver};
 pub use origin::{OriginCheck, OriginError};
 pub use proxies::{Network, NotANetwork};
 pub use secret::{Secret, TokenDigest};
-pub use tls::{Tls, TlsError, TlsFiles};
+pub use tls::{ClientCertificate, Tls, TlsConnection, TlsError, TlsFiles};

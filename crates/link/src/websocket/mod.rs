@@ -1,6 +1,6 @@
 //! A WebSocket as a link: one message per frame, after the handshake, over any byte stream.
 //!
-//! [`link`] carries JSON, [`binary`] any bytes. Reading JSON: text and binary frames are equivalent; a binary message that
+//! [`link`] carries JSON, [`binary`] any bytes, [`mixed`] both. Reading JSON: text and binary frames are equivalent; a binary message that
 //! is a zstd frame is decompressed; a message over the limit is skipped and reported, and the next one arrives as usual.
 //! Writing: responses first, all queued messages in one vectored write, without copies. A peer that is silent or reads
 //! nothing for [`Settings::deadline`] is disconnected, and the link ends in both directions. On a link that is not read, the peer's data stays unread, and its
@@ -92,6 +92,8 @@ pub(crate) enum Content {
     Json,
     /// Any bytes: text frames are ignored.
     Binary,
+    /// Any bytes, and JSON objects as text frames.
+    Mixed,
 }
 
 /// A link over `stream` after its handshake; `read_already` are the bytes that arrived behind it. Must be called within a
@@ -123,6 +125,21 @@ where
     carry(stream, read_already, (role, Content::Binary), settings, limits)
 }
 
+/// Like [`binary`], and a message that begins with `{` is sent as a text frame; text frames that begin with it are received.
+/// For control messages beside relay frames, none of which begins so.
+pub fn mixed<S>(
+    stream: S,
+    read_already: Bytes,
+    role: Role,
+    settings: &Settings,
+    limits: &Limits,
+) -> (Link, Closer)
+where
+    S: AsyncRead + AsyncWrite + Send + 'static,
+{
+    carry(stream, read_already, (role, Content::Mixed), settings, limits)
+}
+
 fn carry<S>(
     stream: S,
     read_already: Bytes,
@@ -147,7 +164,7 @@ where
     let input = frames.returned_input();
     let outgoing = match content {
         Content::Json => outgoing.with_compression(compression),
-        Content::Binary => outgoing,
+        Content::Binary | Content::Mixed => outgoing,
     };
     let state = shared.clone();
     let writing = Writing::spawn(async move {

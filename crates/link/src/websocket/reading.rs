@@ -206,9 +206,10 @@ impl<R: AsyncRead + Unpin> Frames<R> {
             true => whole = payload,
             false => whole.extend_from_slice(&payload),
         }
-        if self.content == Content::Binary {
-            // Text frames of a binary connection are ignored.
-            return match message.is_binary && !whole.is_empty() {
+        if self.content != Content::Json {
+            // Other text frames of a binary connection are ignored.
+            let is_text = self.content == Content::Mixed && whole.starts_with(b"{");
+            return match (message.is_binary || is_text) && !whole.is_empty() {
                 true => self.message(whole),
                 false => Step::Again,
             };

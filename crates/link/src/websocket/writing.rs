@@ -194,8 +194,14 @@ impl Framing for Framer {
         if bytes.is_empty() {
             return Framed::mark(written);
         }
-        if self.content == Content::Binary {
-            return frame(self.role, OpCode::Data(Data::Binary), bytes, written);
+        match self.content {
+            Content::Mixed if bytes.starts_with(b"{") => {
+                return frame(self.role, OpCode::Data(Data::Text), bytes, written);
+            }
+            Content::Binary | Content::Mixed => {
+                return frame(self.role, OpCode::Data(Data::Binary), bytes, written);
+            }
+            Content::Json => {}
         }
         let packed = match self.compression.is_on() {
             true => pack(&bytes)
