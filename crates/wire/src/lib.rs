@@ -5,6 +5,7 @@
 //! | JSON-RPC | 2.0 | [`jsonrpc`] | – |
 //! | REXD | 1 | [`rexd::v1`] | `spec/rexd-v1` |
 //! | exec-server | 0, 1 and its relay | [`exec_server`] | `spec/exec-server-v0`, `spec/exec-server-v1` |
+//! | hub | 1 | [`hub::v1`] | – |
 //! | keeper socket | 1, 2 | [`keeper`] | – |
 //!
 //! A face decodes these types and converts them into the engine's; no code here interprets a value. Bulk output has its
@@ -12,6 +13,7 @@
 
 pub mod base64;
 pub mod exec_server;
+pub mod hub;
 pub mod jsonrpc;
 pub mod keeper;
 pub mod limits;

@@ -1,12 +1,12 @@
-//! The keeper protocol: frames survive encoding in both versions, however the bytes are fragmented.
+//! The keeper protocol: frames survive encoding in every version, however the bytes are fragmented.
 #![allow(clippy::unwrap_used, reason = "a failed test panics")]
 
 use bytes::{Bytes, BytesMut};
 use proptest::prelude::*;
 use wire::keeper::{
     CloseCause, CloseReport, Decoder, FailureKind, KeeperFrame, KeeperMessage, KeeperRequest,
-    KeeperWireError, LeaderExit, MAX_LINE_BYTES, MAX_OUTPUT_BYTES, OutputStream, TreeMember, Version,
-    encode_frame, encode_request, read_request,
+    KeeperWireError, LeaderExit, MAX_LINE_BYTES, MAX_OUTPUT_BYTES, OutputStream, TerminalWait, TreeMember,
+    Version, encode_frame, encode_request, read_request,
 };
 
 fn frame() -> impl Strategy<Value = KeeperFrame> {
@@ -45,6 +45,11 @@ fn frame() -> impl Strategy<Value = KeeperFrame> {
                 closed,
             })
         }),
+        (any::<u64>(), any::<(u16, u16, bool, bool)>(), prop::option::of(Just(TerminalWait::Poll))).prop_map(
+            |(id, (cols, rows, echo, canonical), wait)| {
+                KeeperFrame::Message(KeeperMessage::Terminal { id, cols, rows, echo, canonical, wait })
+            }
+        ),
         (any::<u64>(), ".*").prop_map(|(id, message)| {
             KeeperFrame::Message(KeeperMessage::Error { id, kind: FailureKind::Busy, message })
         }),
@@ -52,7 +57,7 @@ fn frame() -> impl Strategy<Value = KeeperFrame> {
 }
 
 fn version() -> impl Strategy<Value = Version> {
-    prop_oneof![Just(Version::V1), Just(Version::V2)]
+    prop_oneof![Just(Version::V1), Just(Version::V2), Just(Version::V3)]
 }
 
 proptest! {
@@ -91,7 +96,9 @@ proptest! {
         for request in [
             KeeperRequest::Hello { id, version: 2 },
             KeeperRequest::Attach { id, cursor: id },
-            KeeperRequest::Input { id, data: data.clone(), eof },
+            KeeperRequest::Input { id, data: data.clone(), eof, key: None },
+            KeeperRequest::Input { id, data: data.clone(), eof, key: Some(data.clone()) },
+            KeeperRequest::Terminal { id },
             KeeperRequest::Resize { id, cols, rows: 24 },
             KeeperRequest::Kill { id, signal: 15 },
             KeeperRequest::Status { id },
@@ -108,17 +115,28 @@ fn the_older_of_two_versions_is_negotiated() {
     assert_eq!(Version::V2.common(1), Some(Version::V1));
     assert_eq!(Version::V1.common(2), Some(Version::V1));
     assert_eq!(Version::V2.common(99), Some(Version::V2));
+    assert_eq!(Version::V3.common(2), Some(Version::V2));
+    assert_eq!(Version::V3.common(4), Some(Version::V3));
     assert_eq!(Version::V2.common(0), None);
 }
 
 #[test]
-fn the_lines_of_both_versions_stay_as_they_were_released() {
+fn the_lines_of_every_version_stay_as_they_were_released() {
     let frame =
         KeeperFrame::Output { start: 5, stream: OutputStream::Stdout, bytes: Bytes::from_static(b"hi\n") };
     let v1 = encode_frame(Version::V1, &frame);
     assert_eq!(v1, b"{\"type\":\"output\",\"start\":5,\"stream\":\"stdout\",\"data\":\"aGkK\"}\n");
     let v2 = encode_frame(Version::V2, &frame);
     assert_eq!(v2, b"{\"type\":\"output\",\"start\":5,\"stream\":\"stdout\",\"bytes\":3}\nhi\n");
+    assert_eq!(encode_frame(Version::V3, &frame), v2);
+    let input = KeeperRequest::Input { id: 1, data: "aGkK".to_owned(), eof: false, key: None };
+    assert_eq!(
+        encode_request(&input),
+        b"{\"type\":\"input\",\"id\":1,\"data\":\"aGkK\",\"eof\":false}\n",
+        "an older keeper gets no key"
+    );
+    let accepted = KeeperFrame::Message(KeeperMessage::Accepted { id: 1, bytes: 3, repeated: false });
+    assert_eq!(encode_frame(Version::V2, &accepted), b"{\"type\":\"accepted\",\"id\":1,\"bytes\":3}\n");
     let request = encode_request(&KeeperRequest::Kill { id: 1, signal: 9 });
     assert_eq!(request, b"{\"type\":\"kill\",\"id\":1,\"signal\":9}\n");
 }
@@ -137,6 +155,14 @@ fn messages_above_their_limit_are_errors() {
         Err(KeeperWireError::BadOutput),
         "of another version"
     );
+}
+
+#[test]
+fn a_wait_of_a_newer_keeper_is_unknown() {
+    let line = b"{\"type\":\"terminal\",\"id\":1,\"cols\":80,\"rows\":24,\"echo\":true,\"canonical\":true,\"wait\":\"new\"}\n";
+    let told = Decoder::new(Version::V3).next(&mut BytesMut::from(&line[..])).unwrap();
+    let Some(KeeperFrame::Message(KeeperMessage::Terminal { wait, .. })) = told else { panic!("{told:?}") };
+    assert_eq!(wait, Some(TerminalWait::Unknown));
 }
 
 #[test]

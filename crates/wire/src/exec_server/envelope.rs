@@ -125,7 +125,7 @@ fn present<'de, D: Deserializer<'de>>(input: D) -> Result<Option<&'de RawValue>,
 pub fn parse(bytes: &[u8]) -> Result<Message<'_>, String> {
     if bytes.iter().find(|byte| !byte.is_ascii_whitespace()) != Some(&b'{') {
         return Err(match serde_json::from_slice::<serde::de::IgnoredAny>(bytes) {
-            Ok(_) => "a message must be an object".to_owned(),
+            Ok(_) => "expected a JSON-RPC object".to_owned(),
             Err(error) => error.to_string(),
         });
     }

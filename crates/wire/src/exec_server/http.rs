@@ -38,16 +38,15 @@ pub struct HttpRequest {
     pub stream_response: bool,
 }
 
-/// A header of a request: a value, a variable of the server that holds it, or both, one after the other.
+/// A header of a request: a value, followed by that of a variable of the server if one is named.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct HttpRequestHeader {
     /// Its name.
     pub name: String,
-    /// Its value.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub value: Option<String>,
-    /// The variable of the server that holds its value.
+    /// Its value, or what precedes the value of the variable.
+    pub value: String,
+    /// The variable of the server that holds its value, or the rest of it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub value_env_var: Option<String>,
 }

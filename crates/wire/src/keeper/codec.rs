@@ -81,7 +81,7 @@ impl Decoder {
                     check(start, bytes.len())?;
                     Ok(Some(KeeperFrame::Output { start, stream, bytes: bytes.into() }))
                 }
-                (Version::V2, None, Some(count)) => {
+                (Version::V2 | Version::V3, None, Some(count)) => {
                     check(start, count)?;
                     self.partial = Some((start, stream, count));
                     self.next(buffer)
@@ -117,7 +117,7 @@ pub fn encode_frame(version: Version, frame: &KeeperFrame) -> Vec<u8> {
                     let data = Some(base64::encode(bytes));
                     line(&KeeperMessage::Output { start, stream, data, bytes: None })
                 }
-                Version::V2 => {
+                Version::V2 | Version::V3 => {
                     let mut out =
                         line(&KeeperMessage::Output { start, stream, data: None, bytes: Some(bytes.len()) });
                     out.extend_from_slice(bytes);

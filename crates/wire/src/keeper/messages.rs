@@ -1,4 +1,5 @@
-//! The messages of the keeper protocol. Versions 1 and 2 differ only in `output`.
+//! The messages of the keeper protocol. Versions 1 and 2 differ only in `output`; version 3 adds
+//! `terminal` and keys of inputs.
 
 use serde::{Deserialize, Serialize};
 
@@ -29,6 +30,9 @@ pub enum KeeperRequest {
         /// Whether this is the end.
         #[serde(default)]
         eof: bool,
+        /// Takes effect once per key. Older keepers ignore it, so it is sent in version 3 only.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        key: Option<String>,
     },
     /// Set the size of the terminal; 0 keeps a dimension.
     Resize {
@@ -51,6 +55,11 @@ pub enum KeeperRequest {
         /// The id, repeated in the response.
         id: u64,
     },
+    /// The state of the terminal; from version 3 on.
+    Terminal {
+        /// The id, repeated in the response.
+        id: u64,
+    },
 }
 
 impl KeeperRequest {
@@ -62,7 +71,8 @@ impl KeeperRequest {
             | KeeperRequest::Input { id, .. }
             | KeeperRequest::Resize { id, .. }
             | KeeperRequest::Kill { id, .. }
-            | KeeperRequest::Status { id } => *id,
+            | KeeperRequest::Status { id }
+            | KeeperRequest::Terminal { id } => *id,
         }
     }
 }
@@ -91,6 +101,9 @@ pub enum KeeperMessage {
         id: u64,
         /// The number of bytes.
         bytes: u64,
+        /// Whether an earlier input had this key, so that this one had no effect.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        repeated: bool,
     },
     /// The terminal was resized.
     Resized {
@@ -123,6 +136,22 @@ pub enum KeeperMessage {
         /// The final report, once the process is closed.
         #[serde(default)]
         closed: Option<CloseReport>,
+    },
+    /// The state of the terminal.
+    Terminal {
+        /// The id of the request.
+        id: u64,
+        /// The columns.
+        cols: u16,
+        /// The rows.
+        rows: u16,
+        /// Whether it shows what is typed.
+        echo: bool,
+        /// Whether it delivers input by line.
+        canonical: bool,
+        /// What its foreground processes wait for; missing if that is not known.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        wait: Option<TerminalWait>,
     },
     /// The request failed.
     Error {
@@ -160,6 +189,21 @@ pub enum KeeperMessage {
     },
     /// The last message.
     Closed(CloseReport),
+}
+
+/// What the foreground processes of a terminal wait for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum TerminalWait {
+    /// One is blocked in a read of the terminal.
+    Read,
+    /// One waits for several events, input of the terminal among them.
+    Poll,
+    /// None waits for input of the terminal.
+    Elsewhere,
+    /// A value of a newer keeper.
+    #[serde(other)]
+    Unknown,
 }
 
 /// Why a request failed.

@@ -48,11 +48,36 @@ pub fn encode_output_delta(process_id: &str, is_stderr: bool, bytes: &[u8]) -> V
 
 /// Encodes the response to `fs/readFile`.
 pub fn encode_file(id: &Id, bytes: &[u8]) -> Vec<u8> {
-    let mut out = response_head(id, base64_bytes(bytes) + 32);
-    out.extend_from_slice(b"{\"dataBase64\":\"");
-    push_base64(&mut out, bytes);
-    out.extend_from_slice(b"\"}}");
-    out
+    let mut encoder = FileEncoder::new(id, bytes.len());
+    encoder.push(bytes);
+    encoder.finish()
+}
+
+/// The response to `fs/readFile`, encoded in pieces, so that the content is in memory only once.
+#[derive(Debug)]
+pub struct FileEncoder(Vec<u8>);
+
+impl FileEncoder {
+    /// The length of every piece except the last must be a multiple of this.
+    pub const PIECE_UNIT: usize = 3;
+
+    /// The beginning of a response with about this many bytes of content.
+    pub fn new(id: &Id, bytes: usize) -> FileEncoder {
+        let mut out = response_head(id, bytes.div_ceil(3) * 4 + 32);
+        out.extend_from_slice(b"{\"dataBase64\":\"");
+        FileEncoder(out)
+    }
+
+    /// Adds a piece of the content.
+    pub fn push(&mut self, bytes: &[u8]) {
+        push_base64(&mut self.0, bytes);
+    }
+
+    /// The whole response, with its end.
+    pub fn finish(mut self) -> Vec<u8> {
+        self.0.extend_from_slice(b"\"}}");
+        self.0
+    }
 }
 
 /// Encodes the response to `fs/readBlock`.
@@ -88,6 +113,10 @@ mod tests {
         let id = Id::from(4);
         let value: serde_json::Value = serde_json::from_slice(&encode_file(&id, b"hi")).unwrap();
         assert_eq!(value, serde_json::json!({"id": 4, "result": {"dataBase64": "aGk="}}));
+        let mut pieces = FileEncoder::new(&id, 5);
+        pieces.push(b"abc");
+        pieces.push(b"de");
+        assert_eq!(pieces.finish(), encode_file(&id, b"abcde"));
         let value: serde_json::Value = serde_json::from_slice(&encode_block(&id, b"", true)).unwrap();
         assert_eq!(value, serde_json::json!({"id": 4, "result": {"chunk": "", "eof": true}}));
     }

@@ -26,17 +26,17 @@ pub struct FileSystemSandboxContext {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum PermissionProfile {
-    /// Everything is allowed.
-    Disabled,
-    /// Everything is allowed: another program enforces the sandbox.
-    External {
-        /// The access to the network.
-        network: NetworkPolicy,
-    },
     /// The given restrictions.
     Managed {
         /// The access to files.
         file_system: FileSystemPolicy,
+        /// The access to the network.
+        network: NetworkPolicy,
+    },
+    /// Everything is allowed.
+    Disabled,
+    /// Everything is allowed: another program enforces the sandbox.
+    External {
         /// The access to the network.
         network: NetworkPolicy,
     },

@@ -63,6 +63,9 @@ pub struct AcceptedResult {
 pub struct ExecListResult {
     /// The processes of this daemon and the user's keepers.
     pub processes: Vec<ListedProcess>,
+    /// Whether there are more than fit into the client's frame; running and newer ones are listed.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub truncated: bool,
 }
 
 /// One process of a list.
@@ -93,6 +96,9 @@ pub struct ListedProcess {
     pub face: String,
     /// The end of its log.
     pub cursor: u64,
+    /// Whether `argv` was shortened to fit into the client's frame.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub argv_truncated: bool,
 }
 
 /// The result of `exec.attach`.
