@@ -123,6 +123,8 @@ pub struct Proxy {
     rules: Rules,
     /// The addresses for clients.
     pub addresses: Addresses,
+    /// The addresses to which new connections are forwarded.
+    before: Arc<Mutex<Addresses>>,
     accepting: Vec<JoinHandle<()>>,
 }
 
@@ -136,10 +138,13 @@ impl Proxy {
         let unix = UnixListener::bind(&path).expect("a socket");
         tcp.set_nonblocking(true).expect("a listener that does not block");
         unix.set_nonblocking(true).expect("a listener that does not block");
-        let (to_http, to_unix) = (before.http, before.unix.clone());
+        let token = before.token.clone();
+        let before = Arc::new(Mutex::new(before.clone()));
+        let (to_http, to_unix) = (before.clone(), before.clone());
         let from_tcp = move |tcp: &TcpListener| -> Option<(OwnedFd, OwnedFd)> {
             let client = tcp.accept().ok()?.0;
-            let daemon = TcpStream::connect(to_http).ok()?;
+            let address = current(&to_http).http;
+            let daemon = TcpStream::connect(address).ok()?;
             for stream in [&client, &daemon] {
                 stream.set_nodelay(true).ok()?;
             }
@@ -147,10 +152,16 @@ impl Proxy {
         };
         let from_unix = move |unix: &UnixListener| -> Option<(OwnedFd, OwnedFd)> {
             let client = unix.accept().ok()?.0;
-            Some((client.into(), UnixStream::connect(&to_unix).ok()?.into()))
+            let path = current(&to_unix).unix;
+            Some((client.into(), UnixStream::connect(path).ok()?.into()))
         };
         let accepting = vec![accept(tcp, from_tcp, rules.clone()), accept(unix, from_unix, rules.clone())];
-        Proxy { rules, addresses: Addresses { unix: path, http, token: before.token.clone() }, accepting }
+        Proxy { rules, addresses: Addresses { unix: path, http, token }, before, accepting }
+    }
+
+    /// Forwards new connections to other addresses: those of a daemon that was started again.
+    pub fn redirect(&self, before: &Addresses) {
+        *self.before.lock().expect("the lock is not poisoned") = before.clone();
     }
 
     /// Cuts every connection after this many more bytes. Later connections are not affected.
@@ -187,6 +198,10 @@ impl Proxy {
     pub fn throttle(&self, bytes: Option<usize>) {
         self.rules.with(|state| state.throttle = bytes);
     }
+}
+
+fn current(addresses: &Mutex<Addresses>) -> Addresses {
+    addresses.lock().expect("the lock is not poisoned").clone()
 }
 
 impl Drop for Proxy {
@@ -297,6 +312,21 @@ mod tests {
         client.read_exact(&mut [0]).unwrap();
         proxy.cut(CutKind::Reset);
         assert_eq!(client.read(&mut [0]).unwrap_err().kind(), std::io::ErrorKind::ConnectionReset);
+    }
+
+    #[test]
+    fn connections_after_a_redirect_reach_the_other_address() {
+        let (directory, proxy, mut client) = echo();
+        let other = TcpListener::bind("127.0.0.1:0").unwrap();
+        let http = other.local_addr().unwrap();
+        // The proxy has accepted a connection once it has forwarded something.
+        client.write_all(b"x").unwrap();
+        client.read_exact(&mut [0]).unwrap();
+        proxy.redirect(&Addresses { unix: directory.path().join("none"), http, token: None });
+        client.write_all(b"x").unwrap();
+        client.read_exact(&mut [0]).unwrap();
+        let _client = TcpStream::connect(proxy.addresses.http).unwrap();
+        assert!(wait_readable(&other, Instant::now() + crate::daemon::PATIENCE));
     }
 
     #[test]

@@ -10,10 +10,32 @@ use rustix::fs::inotify;
 
 use crate::proc::wait_readable;
 
-/// A directory that is removed on drop.
+/// A directory that is removed on drop, after its detached processes were ended.
 #[derive(Debug)]
 pub struct Sandbox {
     directory: tempfile::TempDir,
+}
+
+impl Drop for Sandbox {
+    fn drop(&mut self) {
+        for entry in fs::read_dir(self.path("home/state/rexd/keepers")).into_iter().flatten().flatten() {
+            end_keeper(&entry.path());
+        }
+    }
+}
+
+/// Ends the keeper of this directory, if it runs; its process ends with it.
+fn end_keeper(directory: &Path) -> Option<()> {
+    let record = fs::read_to_string(directory.join("record.json")).ok()?;
+    let record: serde_json::Value = serde_json::from_str(&record).ok()?;
+    let pid = i32::try_from(record["keeper_pid"].as_i64()?).ok()?;
+    // The pid may belong to another process by now.
+    let name = fs::read_to_string(format!("/proc/{pid}/comm")).ok()?;
+    if name.starts_with("rexd-keeper") {
+        rustix::process::kill_process(rustix::process::Pid::from_raw(pid)?, rustix::process::Signal::TERM)
+            .ok()?;
+    }
+    Some(())
 }
 
 impl Sandbox {
