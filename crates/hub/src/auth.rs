@@ -1,16 +1,17 @@
-//! Authentication: the tokens of the hub, their kinds, and notification when one is removed.
+//! Authentication: tokens of programs, sign-ins of users, their roles, and notification when one is removed.
 
-use std::collections::HashSet;
+use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
 use http::HeaderMap;
 use link::listen::bearer_token;
-use tokio::sync::watch;
+use serde::Serialize;
+use tokio::sync::{Notify, watch};
 use tokio_util::sync::CancellationToken;
 
 use crate::api_error::ApiError;
-use crate::store::{Store, StoreError, Token, TokenId, TokenKind};
+use crate::store::{SignInId, Store, StoreError, Token, TokenId, TokenKind, UserId};
 
 pub use link::listen::{Secret, TokenDigest};
 
@@ -24,6 +25,80 @@ pub fn now() -> i64 {
     jiff::Timestamp::now().as_second()
 }
 
+/// The current time in milliseconds since 1970.
+pub fn now_ms() -> i64 {
+    jiff::Timestamp::now().as_millisecond()
+}
+
+/// What a user or a client token may do. Each role includes the ones before it.
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, serde::Deserialize, clap::ValueEnum,
+)]
+#[serde(rename_all = "lowercase")]
+pub enum UserRole {
+    /// Watches runs.
+    Viewer,
+    /// Also starts runs, types and approves.
+    Operator,
+    /// Also manages users, hosts and tokens.
+    Admin,
+}
+
+impl UserRole {
+    /// The name in the database and in output.
+    pub fn word(self) -> &'static str {
+        match self {
+            UserRole::Viewer => "viewer",
+            UserRole::Operator => "operator",
+            UserRole::Admin => "admin",
+        }
+    }
+
+    /// The role with this stored name.
+    pub(crate) fn stored(word: &str) -> Result<UserRole, StoreError> {
+        let found = [UserRole::Viewer, UserRole::Operator, UserRole::Admin]
+            .into_iter()
+            .find(|role| role.word() == word);
+        found.ok_or_else(|| StoreError::UnknownValue { column: "role", value: word.to_owned() })
+    }
+}
+
+impl fmt::Display for UserRole {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.word())
+    }
+}
+
+/// What a connection was authenticated with. The connection ends when it is removed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Credential {
+    /// A token of a program.
+    Token(TokenId),
+    /// A sign-in of a user.
+    SignIn(SignInId, UserId),
+    /// A host with its own token.
+    Host(String),
+}
+
+/// An authenticated client of the API: a user, or a program with a client token.
+#[derive(Debug, Clone)]
+pub struct Principal {
+    /// The name of the user or token.
+    pub name: Arc<str>,
+    /// What it may do.
+    pub role: UserRole,
+    /// What it was authenticated with.
+    pub credential: Credential,
+}
+
+impl Principal {
+    /// The name in the audit.
+    pub fn actor(&self) -> String {
+        let kind = if matches!(self.credential, Credential::Token(_)) { "token" } else { "user" };
+        format!("{kind}:{}", self.name)
+    }
+}
+
 /// The token in `Authorization: Bearer TOKEN`, if there is such a header.
 pub(crate) fn bearer(headers: &HeaderMap) -> Result<Option<&str>, ApiError> {
     bearer_token(headers).map_err(|error| {
@@ -32,31 +107,37 @@ pub(crate) fn bearer(headers: &HeaderMap) -> Result<Option<&str>, ApiError> {
     })
 }
 
-/// The tokens of a running hub.
+/// The tokens and sign-ins of a running hub.
 #[derive(Debug, Clone)]
 pub struct Tokens {
-    store: Arc<dyn Store>,
-    known: watch::Receiver<HashSet<TokenId>>,
+    store: Store,
+    revision: watch::Receiver<i64>,
+    check_now: Arc<Notify>,
 }
 
 impl Tokens {
-    /// Reads all tokens. The future publishes changes until `stop`; run it on a task.
+    /// Reads the state. The future publishes changes until `stop`; run it on a task.
     pub async fn watch(
-        store: Arc<dyn Store>,
+        store: Store,
         stop: CancellationToken,
     ) -> Result<(Tokens, impl Future<Output = ()> + Send + 'static), StoreError> {
-        let revision = store.revision().await?;
-        let (sender, known) = watch::channel(ids(&*store).await?);
-        let publishing = publish_changes(store.clone(), sender, revision);
+        let (sender, revision) = watch::channel(store.revision().await?);
+        let check_now = Arc::new(Notify::new());
+        let publishing = publish_changes(store.clone(), sender, check_now.clone());
         let until = async move {
             stop.run_until_cancelled(publishing).await;
         };
-        Ok((Tokens { store, known }, until))
+        Ok((Tokens { store, revision, check_now }, until))
     }
 
     /// The store of the tokens.
-    pub fn store(&self) -> &dyn Store {
-        &*self.store
+    pub fn store(&self) -> &Store {
+        &self.store
+    }
+
+    /// Applies a change of this process at once, instead of at the next check.
+    pub fn changed(&self) {
+        self.check_now.notify_one();
     }
 
     /// The token with this secret, if it is of this kind.
@@ -74,65 +155,89 @@ impl Tokens {
             let message = format!("the token {:?} is of the kind {}, not {kind}", token.name, token.kind);
             return Err(ApiError::forbidden("wrong_kind", message));
         }
-        let now = now();
-        if token.last_used.is_none_or(|used| now >= used.saturating_add(LAST_USED_INTERVAL)) {
-            self.store.token_used(token.id, now).await?;
-        }
+        self.record_use(&token).await?;
         Ok(token)
     }
 
-    /// Waits until the token is removed.
-    pub(crate) async fn removed(&self, token: TokenId) {
-        let mut known = self.known.clone();
+    /// The user or client with this access token or client token; `None` if it is neither.
+    pub(crate) async fn principal(&self, secret: &str) -> Result<Option<Principal>, StoreError> {
+        let digest = TokenDigest::of(secret);
+        if let Some(sign_in) = self.store.sign_in_of(digest, now()).await? {
+            let credential = Credential::SignIn(sign_in.id, sign_in.user.id);
+            return Ok(Some(Principal {
+                name: sign_in.user.name.into(),
+                role: sign_in.user.role,
+                credential,
+            }));
+        }
+        let token = self.store.token_of(digest).await?.filter(|token| token.kind == TokenKind::Client);
+        let Some(token) = token else { return Ok(None) };
+        self.record_use(&token).await?;
+        // Client tokens of earlier versions have no role, and permitted nothing.
+        let role = token.role.unwrap_or(UserRole::Viewer);
+        Ok(Some(Principal { name: token.name.into(), role, credential: Credential::Token(token.id) }))
+    }
+
+    async fn record_use(&self, token: &Token) -> Result<(), StoreError> {
+        let now = now();
+        match token.last_used.is_none_or(|used| now >= used.saturating_add(LAST_USED_INTERVAL)) {
+            true => self.store.token_used(token.id, now).await,
+            false => Ok(()),
+        }
+    }
+
+    /// Waits until the credential is removed or has ended.
+    pub(crate) async fn removed(&self, credential: &Credential) {
+        let mut revision = self.revision.clone();
         loop {
-            // A token newer than the last check is looked up.
-            let is_known = known.borrow_and_update().contains(&token);
-            let is_there = match is_known {
-                true => Ok(true),
-                false => self.store.has_token(token).await,
-            };
-            match is_there {
-                Ok(true) => {}
-                Ok(false) => return,
+            revision.mark_unchanged();
+            let ends = match self.valid_until(credential).await {
+                Ok(Some(ends)) => ends,
+                Ok(None) => return,
                 // `publish_changes` logs the error; no change may follow, so try again.
                 Err(_logged) => {
                     tokio::time::sleep(CHECK_INTERVAL).await;
                     continue;
                 }
-            }
-            if known.changed().await.is_err() {
-                std::future::pending::<()>().await;
+            };
+            let left = u64::try_from(ends.saturating_sub(now()).clamp(1, 3600)).unwrap_or(1);
+            tokio::select! {
+                changed = revision.changed() => if changed.is_err() {
+                    return std::future::pending().await;
+                },
+                () = tokio::time::sleep(Duration::from_secs(left)) => {}
             }
         }
     }
+
+    /// When the credential ends, in seconds since 1970; `None` if it has ended or was removed.
+    async fn valid_until(&self, credential: &Credential) -> Result<Option<i64>, StoreError> {
+        Ok(match credential {
+            Credential::Token(id) => self.store.has_token(*id).await?.then_some(i64::MAX),
+            Credential::SignIn(id, _) => self.store.sign_in(*id, now()).await?.map(|sign_in| sign_in.ends),
+            Credential::Host(id) => self.store.host(id, 0).await?.map(|_| i64::MAX),
+        })
+    }
 }
 
-/// Publishes the set of tokens whenever it may have changed.
-async fn publish_changes(store: Arc<dyn Store>, known: watch::Sender<HashSet<TokenId>>, mut revision: i64) {
+/// Publishes the revision of the store whenever it has changed.
+async fn publish_changes(store: Store, revision: watch::Sender<i64>, check_now: Arc<Notify>) {
     let mut is_failing = false;
     loop {
-        tokio::time::sleep(CHECK_INTERVAL).await;
-        let checked = async {
-            let now = store.revision().await?;
-            if now != revision {
-                known.send_replace(ids(&*store).await?);
-                revision = now;
+        tokio::select! {
+            () = tokio::time::sleep(CHECK_INTERVAL) => {}
+            () = check_now.notified() => {}
+        }
+        match store.revision().await {
+            Ok(now) => {
+                is_failing = false;
+                revision.send_if_modified(|known| std::mem::replace(known, now) != now);
             }
-            Ok::<_, StoreError>(())
-        };
-        match checked.await {
-            Ok(()) => is_failing = false,
             Err(error) if !std::mem::replace(&mut is_failing, true) => {
-                tracing::error!(
-                    error = &error as &dyn std::error::Error,
-                    "checking the tokens for changes failed"
-                );
+                let error = &error as &dyn std::error::Error;
+                tracing::error!(error, "checking the tokens for changes failed");
             }
             Err(_logged_before) => {}
         }
     }
-}
-
-async fn ids(store: &dyn Store) -> Result<HashSet<TokenId>, StoreError> {
-    Ok(store.tokens().await?.into_iter().map(|token| token.id).collect())
 }

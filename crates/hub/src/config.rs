@@ -5,13 +5,19 @@ use std::time::Duration;
 
 use http::Uri;
 
+use crate::store::{DatabaseUrl, FailureLimits, Retention};
+
 /// The configuration of the hub.
 #[derive(Debug, Clone)]
 pub struct Config {
     /// `HOST:PORT`; port 0 selects a free one.
     pub listen: String,
-    /// The data directory.
-    pub data: PathBuf,
+    /// Where the state is stored.
+    pub storage: Storage,
+    /// How new hosts are enrolled; by default, see [`Enrolment`].
+    pub enrolment: Option<Enrolment>,
+    /// What is kept of ended runs.
+    pub retention: Retention,
     /// The certificate and key; plain HTTP without them.
     pub tls: Option<TlsFiles>,
     /// The URL of the hub for executors, if it is behind a proxy.
@@ -21,6 +27,25 @@ pub struct Config {
 }
 
 pub use link::listen::TlsFiles;
+
+/// Where the hub stores its state.
+#[derive(Debug, Clone)]
+pub enum Storage {
+    /// An SQLite file in this directory.
+    Directory(PathBuf),
+    /// A PostgreSQL database.
+    Database(DatabaseUrl),
+}
+
+/// How new hosts are enrolled. The default is `Tofu` for a listener on a loopback address without a public URL, otherwise
+/// `Code`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum Enrolment {
+    /// The first host with an id keeps it (trust on first use)
+    Tofu,
+    /// A new host needs a code of `rexhub join-code`
+    Code,
+}
 
 /// Every limit of the hub, and what happens beyond it.
 #[derive(Debug, Clone)]
@@ -59,6 +84,26 @@ pub struct Limits {
     pub ping: Duration,
     /// A connection without data from its peer for this long is closed.
     pub silence: Duration,
+    /// The size of a message of a host; a larger one is skipped and answered with an error.
+    pub host_message_bytes: usize,
+    /// The size of a message of an app; a larger one is skipped and answered with an error.
+    pub app_message_bytes: usize,
+    /// The time for a closing handshake; then the connection is cut.
+    pub closing: Duration,
+    /// The time for which a node holds a host without renewal; then the host counts as offline.
+    pub lease: Duration,
+    /// The time between checks for old runs and overdue requests.
+    pub cleanup: Duration,
+    /// The time that the hub waits for a response of a host to its own requests.
+    pub host_response: Duration,
+    /// Failed sign-ins; beyond them, only users at an address they have used before can sign in.
+    pub login_failures: FailureLimits,
+    /// The lifetime of an access token of a client that does not refresh, in seconds.
+    pub long_access: i64,
+    /// The lifetime of an access token of a client that refreshes, in seconds.
+    pub short_access: i64,
+    /// The lifetime of an unused refresh token, in seconds.
+    pub refresh: i64,
 }
 
 impl Default for Limits {
@@ -82,6 +127,16 @@ impl Default for Limits {
             executor_away: Duration::from_secs(8),
             ping: Duration::from_secs(30),
             silence: Duration::from_secs(60),
+            host_message_bytes: 16 << 20,
+            app_message_bytes: 8 << 20,
+            closing: Duration::from_secs(2),
+            lease: Duration::from_secs(45),
+            cleanup: Duration::from_secs(60),
+            host_response: Duration::from_secs(10),
+            login_failures: FailureLimits { of_user: 10, of_address: 30, window: 15 * 60 },
+            long_access: 24 * 3600,
+            short_access: 15 * 60,
+            refresh: 30 * 24 * 3600,
         }
     }
 }

@@ -1,16 +1,32 @@
-//! `rexhub`: connects clients to machines behind NAT. It implements tokens and the executor registry with its rendezvous.
+//! `rexhub`: connects people and clients to machines behind NAT: hosts and their runs, users, approvals, and the executor
+//! registry with its rendezvous.
 
+mod administration;
+mod api;
 mod api_error;
+mod approvals;
 pub mod args;
 pub mod auth;
 pub mod commands;
 pub mod config;
+mod enrolment;
+pub mod feed;
+pub mod hosts;
+pub mod ingest;
+mod live;
 pub mod log;
+pub mod passwords;
 mod rendezvous;
 mod routes;
+mod routing;
+pub mod runs;
 pub mod serve;
+mod services;
 pub mod store;
+mod upkeep;
+mod uplink;
 
+pub use api::openapi;
 pub use link::listen::TlsError;
 
 /// Whether a character may be part of the name of a token or an executor: only ASCII, so that no two names look alike.

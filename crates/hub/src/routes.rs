@@ -6,6 +6,8 @@
 //! | `GET /cloud/executor/{id}/rendezvous?ticket=` | executor | its WebSocket |
 //! | `GET /cloud/executor/{id}/rendezvous?role=harness` | harness | its WebSocket |
 //! | `GET /healthz` | everyone | whether the hub accepts requests |
+//!
+//! The other routes are in `api`.
 
 use std::sync::Arc;
 
@@ -38,7 +40,7 @@ pub(crate) struct HubState {
 }
 
 /// The router with all routes and the origin check before them.
-pub(crate) fn router(state: Arc<HubState>) -> Router {
+pub(crate) fn router(state: Arc<HubState>, api: Router) -> Router {
     Router::new()
         .route("/healthz", get(async || "ok\n"))
         .route("/cloud/executor/{id}/register", post(register))
@@ -51,8 +53,9 @@ pub(crate) fn router(state: Arc<HubState>) -> Router {
                 "this path does not accept this method",
             )
         })
-        .layer(middleware::from_fn_with_state(state.clone(), check_origin))
-        .with_state(state)
+        .with_state(state.clone())
+        .merge(api)
+        .layer(middleware::from_fn_with_state(state, check_origin))
 }
 
 /// Rejects requests of pages of other sites, also with a valid token.

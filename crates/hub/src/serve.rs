@@ -10,20 +10,29 @@ use http::{Request, Response};
 use hyper::body::Incoming;
 use hyper::service::Service as _;
 use hyper_util::service::TowerToHyperService;
+use link::ByteBudget;
 use link::listen::{
     BindError, ConnectionLimiter, HttpConnection, HttpServer, HttpService, PhaseDeadlines, Tls, TlsError,
     WhenFull, bind,
 };
+use link::task::OwnedTask;
 use tokio::net::TcpListener;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::auth::Tokens;
-use crate::config::{Config, Limits, PublicUrl};
+use crate::api;
+use crate::auth::{Secret, Tokens};
+use crate::config::{Config, Enrolment, Limits, PublicUrl, Storage};
+use crate::feed::Feed;
+use crate::hosts::Hosts;
+use crate::ingest::Ingest;
+use crate::passwords::PasswordChecker;
 use crate::rendezvous::Rendezvous;
 use crate::routes::{self, HubState};
-use crate::store::{Sqlite, Store, StoreError};
+use crate::services::Services;
+use crate::store::{Retention, Store, StoreError};
+use crate::upkeep;
 
 /// Why the hub does not start.
 #[derive(Debug, thiserror::Error)]
@@ -49,7 +58,9 @@ pub struct Hub {
     address: SocketAddr,
     tls: Option<Tls>,
     public: Option<PublicUrl>,
-    store: Arc<dyn Store>,
+    store: Store,
+    enrolment: Enrolment,
+    retention: Retention,
     limits: Arc<Limits>,
 }
 
@@ -57,11 +68,16 @@ impl Hub {
     /// Opens the store and the listener.
     pub async fn bind(config: Config) -> Result<Hub, StartError> {
         let tls = config.tls.as_ref().map(|files| Tls::open(files, None)).transpose()?;
-        let store = Arc::new(Sqlite::open(&config.data).await?);
+        let store = open(&config.storage).await?;
         let listener = bind(&config.listen).await?;
         let address = listener.local_addr()?;
         let (public, limits) = (config.public_url, Arc::new(config.limits));
-        Ok(Hub { listener, address, tls, public, store, limits })
+        let default = match address.ip().is_loopback() && public.is_none() {
+            true => Enrolment::Tofu,
+            false => Enrolment::Code,
+        };
+        let (enrolment, retention) = (config.enrolment.unwrap_or(default), config.retention);
+        Ok(Hub { listener, address, tls, public, store, enrolment, retention, limits })
     }
 
     /// The address of the listener.
@@ -86,18 +102,44 @@ impl Hub {
 
     /// Serves until `stop`, and then until the connections have ended or the drain time has passed.
     pub async fn serve(self, stop: CancellationToken) -> Result<(), StoreError> {
-        let Hub { listener, address, tls, public, store, limits } = self;
         let tasks = TaskTracker::new();
-        let (tokens, watching) = Tokens::watch(store, stop.clone()).await?;
+        let (listener, limits, tls) = (self.listener, self.limits.clone(), self.tls.clone());
+        let (tokens, watching) = Tokens::watch(self.store.clone(), stop.clone()).await?;
         tasks.spawn(watching);
-        let rendezvous = Rendezvous::new(limits.clone(), tokens, stop.clone(), tasks.clone());
-        let own = PublicUrl { secure: tls.is_some(), authority: address.to_string(), prefix: String::new() };
-        let state = HubState::new(Arc::new(rendezvous), own, public);
+        let budget = ByteBudget::new(limits.buffered_bytes);
+        let rendezvous =
+            Rendezvous::new(limits.clone(), budget.clone(), tokens.clone(), stop.clone(), tasks.clone());
+        let rendezvous = Arc::new(rendezvous);
+        let feed = Feed::default();
+        let (ingest, writing) = Ingest::new(self.store.clone(), feed.clone());
+        let services = Arc::new(Services {
+            store: self.store,
+            tokens,
+            feed,
+            hosts: Hosts::default(),
+            ingest,
+            rendezvous: rendezvous.clone(),
+            passwords: PasswordChecker::default(),
+            limits: limits.clone(),
+            budget,
+            enrolment: self.enrolment,
+            is_behind_proxy: self.public.is_some(),
+            node: Secret::random()?.expose()[..16].to_owned(),
+            stop: stop.clone(),
+            tasks: tasks.clone(),
+        });
+        services.store.release_leases_of_others().await?;
+        let writing = OwnedTask::spawn(writing);
+        tasks.spawn(upkeep::run(services.clone(), self.retention));
+        let own =
+            PublicUrl { secure: tls.is_some(), authority: self.address.to_string(), prefix: String::new() };
+        let state = HubState::new(rendezvous, own, self.public);
         if let (Some(tls), stop) = (tls.clone(), stop.clone()) {
-            tasks.spawn(async move { stop.run_until_cancelled(tls.reload_on_change()).await });
+            tasks.spawn(async move { stop.run_until_cancelled(tls.reload_on_change(|| {})).await });
         }
+        let router = routes::router(Arc::new(state), api::router(services));
         let server = HttpServer {
-            service: Arc::new(HubFrontEnd { router: routes::router(Arc::new(state)) }),
+            service: Arc::new(HubFrontEnd { router }),
             limiter: ConnectionLimiter::new(limits.connections),
             when_full: WhenFull::Wait,
             deadlines: PhaseDeadlines { headers: limits.handshake, ..PhaseDeadlines::default() },
@@ -110,7 +152,17 @@ impl Hub {
         if timeout(limits.drain, tasks.wait()).await.is_err() {
             tracing::warn!(left = tasks.len(), "some connections did not end in time");
         }
+        // It ends with the last connection; a transaction under way is completed.
+        timeout(limits.drain, writing.join()).await.ok();
         Ok(())
+    }
+}
+
+/// Opens the store of a configuration.
+pub async fn open(storage: &Storage) -> Result<Store, StoreError> {
+    match storage {
+        Storage::Directory(directory) => Store::open_sqlite(directory).await,
+        Storage::Database(url) => Store::open_postgres(url).await,
     }
 }
 

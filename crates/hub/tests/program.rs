@@ -107,7 +107,10 @@ fn tokens_are_created_listed_and_removed_while_a_hub_runs() {
     assert_eq!(connected.closed(), 1008);
     for (arguments, message) in [
         (&["token", "remove", "build-1"][..], "no token \"build-1\""),
-        (&["token", "add", "laptop", "--kind", "client"], "a token named \"laptop\" exists"),
+        (
+            &["token", "add", "laptop", "--kind", "client", "--role", "viewer"],
+            "a token named \"laptop\" exists",
+        ),
     ] {
         let Output { status, stdout, stderr } = rexhub(&data, arguments).output().unwrap();
         let stderr = String::from_utf8(stderr).unwrap();
@@ -117,20 +120,20 @@ fn tokens_are_created_listed_and_removed_while_a_hub_runs() {
 }
 
 #[test]
-fn unsupported_commands_return_an_explicit_error() {
+fn commands_that_cannot_be_carried_out_return_an_explicit_error() {
     let directory = tempfile::tempdir().unwrap();
     for (arguments, name) in [
-        (&["serve", "--database", "postgres://x"][..], "--database"),
-        (&["serve", "--nats", "nats://x"], "--nats"),
-        (&["serve", "--enrol", "tofu"], "--enrol"),
-        (&["token", "list", "--database", "postgres://x"], "--database"),
-        (&["user", "add", "me", "--role", "admin", "--password-stdin"], "`rexhub user`"),
-        (&["join-code"], "`rexhub join-code`"),
-        (&["host", "list"], "`rexhub host`"),
+        (&["serve", "--nats", "nats://x"][..], "--nats is not supported yet"),
+        (&["token", "list", "--database", "mysql://x"], "not a database URL"),
+        (&["token", "add", "x", "--kind", "client"], "needs a role"),
+        (&["token", "add", "x", "--kind", "harness", "--role", "admin"], "has no role"),
+        (&["user", "link", "none"], "no user \"none\""),
+        (&["host", "remove", "none"], "no host \"none\""),
     ] {
         let Output { status, stdout, stderr } = rexhub(directory.path(), arguments).output().unwrap();
-        let expected = format!("rexhub: {name} is not supported yet\n");
-        assert_eq!((status.code(), stdout, String::from_utf8(stderr).unwrap()), (Some(1), vec![], expected));
+        let stderr = String::from_utf8(stderr).unwrap();
+        assert!(stderr.starts_with("rexhub: ") && stderr.contains(name), "{stderr}");
+        assert_eq!((status.code(), stdout), (Some(1), vec![]));
     }
 }
 
@@ -193,4 +196,89 @@ fn over_tls_an_executor_receives_a_wss_url() {
     stream.read_to_string(&mut answer).unwrap();
     let expected = format!("\"url\":\"wss://localhost:{port}/cloud/executor/e/rendezvous?ticket=");
     assert!(answer.starts_with("HTTP/1.1 200 ") && answer.contains(&expected), "{answer}");
+}
+
+/// Runs a command with a text on its standard input.
+fn with_input(data: &Path, arguments: &[&str], input: &str) -> Output {
+    let mut command = rexhub(data, arguments);
+    let mut child =
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    child.stdin.take().unwrap().write_all(input.as_bytes()).unwrap();
+    child.wait_with_output().unwrap()
+}
+
+#[test]
+fn users_hosts_and_codes_are_managed_while_a_hub_runs() {
+    let directory = tempfile::tempdir().unwrap();
+    let data = directory.path();
+    let hub = Program::start(data, &["--enrol", "code"]);
+    let added =
+        with_input(data, &["user", "add", "ann", "--role", "admin", "--password-stdin"], "correct horse\n");
+    assert!(added.status.success(), "{}", String::from_utf8_lossy(&added.stderr));
+    let again = with_input(data, &["user", "add", "ann", "--role", "viewer"], "");
+    assert!(String::from_utf8(again.stderr).unwrap().contains("a user named \"ann\" exists"));
+    let login = br#"{"username":"ann","password":"correct horse"}"#;
+    let answer = Http::connect(hub.address).unwrap().ask("/auth/login", &[], Some(login)).unwrap();
+    assert_eq!(answer.head.status, 200, "{}", answer.body);
+    let token: Value = serde_json::from_str(&answer.body).unwrap();
+    let bearer = bearer(token["access_token"].as_str());
+    let list = text(data, &["user", "list", "--json"]);
+    assert!(list.contains("\"name\":\"ann\"") && list.contains("\"role\":\"admin\""), "{list}");
+
+    // A link signs in once.
+    let link = text(data, &["user", "link", "ann", "--url", "https://hub.example/"]);
+    let code = link.trim_end().strip_prefix("https://hub.example/login#").unwrap();
+    let body = format!("{{\"code\":\"{code}\"}}");
+    let mut statuses = Vec::new();
+    for _ in 0..2 {
+        let answer =
+            Http::connect(hub.address).unwrap().ask("/auth/link", &[], Some(body.as_bytes())).unwrap();
+        statuses.push(answer.head.status);
+    }
+    assert_eq!(statuses, [200, 401]);
+
+    // A join code as text on stdout, and as a QR code on stderr.
+    let shown = rexhub(data, &["join-code", "--qr"]).output().unwrap();
+    assert_eq!(String::from_utf8(shown.stdout).unwrap().trim_end().len(), 24);
+    assert!(String::from_utf8(shown.stderr).unwrap().lines().count() > 10, "a QR code");
+    assert!(text(data, &["host", "list"]).is_empty());
+    text(data, &["user", "remove", "ann"]);
+    let answer = Http::connect(hub.address).unwrap().ask("/runs", &bearer, None).unwrap();
+    assert_eq!((answer.head.status, answer.body.as_str()), (401, "invalid token"));
+}
+
+#[test]
+fn no_token_reaches_the_log() {
+    let directory = tempfile::tempdir().unwrap();
+    let data = directory.path();
+    let client = text(data, &["token", "add", "web", "--kind", "client", "--role", "admin"]);
+    let log = data.join("log");
+    let mut command = rexhub(data, &["serve", "--listen", "127.0.0.1:0"]);
+    let stderr = std::fs::File::create(&log).unwrap();
+    let mut child = command.stdout(Stdio::piped()).stderr(stderr).spawn().unwrap();
+    let mut stdout = BufReader::new(child.stdout.take().unwrap());
+    let mut line = String::new();
+    stdout.read_line(&mut line).unwrap();
+    let url = line.strip_prefix("listening ").unwrap().trim_end().to_owned();
+    let address: SocketAddr = url.strip_prefix("http://").unwrap().parse().unwrap();
+    let hub = Program { child, stdout, url, address };
+    let client = client.trim_end();
+    let secrets = [client, "host-secret-1", "password-secret-1", "wrong-secret-1"];
+    let ask = |target: &str, body: Option<&[u8]>| {
+        let mut http = Http::connect(address).unwrap();
+        http.ask(target, &bearer(Some(client)), body).unwrap().head.status
+    };
+    let dial = |target: &str| Peer::dial(address, &format!("ws://{address}{target}"), &[]).map(drop);
+    dial(&format!("/ws/app?token={client}")).unwrap();
+    dial("/ws/app?token=wrong-secret-1").unwrap_err();
+    dial("/ws/host?host_id=h&host_token=host-secret-1").unwrap();
+    dial("/ws/host?host_id=h&host_token=wrong-secret-1").unwrap_err();
+    assert_eq!(ask("/auth/login", Some(br#"{"username":"x","password":"password-secret-1"}"#)), 401);
+    assert_eq!(ask("/server/logs/tail", None), 200, "the log is shown to administrators");
+    assert_eq!(hub.end().0, Some(0));
+    let log = std::fs::read_to_string(log).unwrap();
+    assert!(log.contains("host connected") && log.contains("sign-in failed"), "{log}");
+    for secret in secrets {
+        assert!(!log.contains(secret), "{log}");
+    }
 }

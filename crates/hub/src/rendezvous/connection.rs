@@ -110,7 +110,8 @@ impl RelayConnection {
             ..link::Limits::default()
         };
         let UpgradedStream { stream, read_already } = upgraded;
-        let (link, closer) = websocket::binary(stream, read_already, Role::Server, &settings, &limits);
+        // Text frames announce the streams of users to a host; frames of a relay are never text.
+        let (link, closer) = websocket::mixed(stream, read_already, Role::Server, &settings, &limits);
         RelayConnection { link, closer, http }
     }
 

@@ -12,8 +12,8 @@ use super::connection::{FrameForwarder, RelayConnection};
 use super::router::RouterMessage;
 use super::{ExecutorId, Rendezvous, UpgradeRequest, caller, queue};
 use crate::api_error::ApiError;
-use crate::auth::{Secret, now};
-use crate::store::{ExecutorClaim, TokenId, TokenKind};
+use crate::auth::{Credential, Secret, now};
+use crate::store::{ExecutorClaim, TokenKind};
 
 /// The queue to an executor, in multiples of the harnesses' shared credit: as much again for resets.
 const QUEUE_FACTOR: usize = 2;
@@ -68,16 +68,17 @@ impl Rendezvous {
         let rendezvous = self.clone();
         self.tasks.spawn(async move {
             if let Some(stream) = within(rendezvous.limits.handshake, upgraded).await {
-                rendezvous.serve_executor(&executor, token, (stream, connection)).await;
+                let credential = Credential::Token(token);
+                rendezvous.serve_executor(&executor, &credential, (stream, connection)).await;
             }
         });
         Ok(response)
     }
 
-    async fn serve_executor(
+    pub(super) async fn serve_executor(
         &self,
         executor: &ExecutorId,
-        token: TokenId,
+        credential: &Credential,
         (stream, connection): (UpgradedStream, Arc<HttpConnection>),
     ) {
         let connection = RelayConnection::new(stream, connection, (&self.limits, &self.budget));
@@ -89,7 +90,7 @@ impl Rendezvous {
         let Ok(id) = id.await else { return };
         tracing::info!(executor = executor.as_str(), "executor connected");
         let forwarder = FrameForwarder::new(id, router, &self.limits);
-        let closing = connection.carry(&forwarder, &mut receiver, self.ended(token)).await;
+        let closing = connection.carry(&forwarder, &mut receiver, self.ended(credential)).await;
         drop(receiver);
         forwarder.disconnect().await;
         tracing::info!(executor = executor.as_str(), reason = closing.reason.text(), "executor disconnected");

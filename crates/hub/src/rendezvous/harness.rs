@@ -9,10 +9,19 @@ use tokio::time::timeout;
 use super::connection::{FrameForwarder, RelayConnection};
 use super::executor::within;
 use super::queue::{self, FrameReceiver};
-use super::router::{ConnectionId, RouterMessage, StreamRouterHandle};
+use super::router::{ConnectionId, RouterMessage, StreamOwner, StreamRouterHandle};
 use super::{ExecutorId, Rendezvous, UpgradeRequest, caller};
 use crate::api_error::ApiError;
-use crate::store::{TokenId, TokenKind};
+use crate::auth::Credential;
+use crate::store::TokenKind;
+
+/// Who a harness is.
+#[derive(Debug)]
+pub(super) struct HarnessIdentity {
+    pub(super) credential: Credential,
+    /// Announced to a host; none for executors.
+    pub(super) owner: Option<StreamOwner>,
+}
 
 impl Rendezvous {
     /// Connects a harness to an executor; waits a limited time for one that is not connected.
@@ -24,10 +33,21 @@ impl Rendezvous {
     ) -> Result<Response, ApiError> {
         let token = self.tokens.check(token, TokenKind::Harness).await?.id;
         request.connection.slot.authenticate_as(&caller(token))?;
+        self.connect(executor, HarnessIdentity { credential: Credential::Token(token), owner: None }, request)
+            .await
+    }
+
+    /// Connects an authenticated harness.
+    pub(super) async fn connect(
+        self: &Arc<Self>,
+        executor: ExecutorId,
+        identity: HarnessIdentity,
+        request: UpgradeRequest,
+    ) -> Result<Response, ApiError> {
         let (sender, response) = oneshot::channel();
         let rendezvous = self.clone();
         // A task, so that an admitted harness is also removed when this request is cancelled.
-        self.tasks.spawn(async move { rendezvous.serve_harness(executor, token, request, sender).await });
+        self.tasks.spawn(async move { rendezvous.serve_harness(executor, identity, request, sender).await });
         let ended = || ApiError::unavailable("ended", "the hub stops, or the token was removed");
         response.await.unwrap_or_else(|_| Err(ended()))
     }
@@ -35,15 +55,16 @@ impl Rendezvous {
     async fn serve_harness(
         &self,
         executor: ExecutorId,
-        token: TokenId,
+        identity: HarnessIdentity,
         request: UpgradeRequest,
         mut response: oneshot::Sender<Result<Response, ApiError>>,
     ) {
+        let HarnessIdentity { credential, owner } = identity;
         let router = self.router(&executor);
         let admitted = tokio::select! {
-            admitted = self.admit(&router) => admitted,
+            admitted = self.admit(&router, owner) => admitted,
             () = response.closed() => return,
-            _reason = self.ended(token) => return,
+            _reason = self.ended(&credential) => return,
         };
         let (id, mut receiver) = match admitted {
             Ok(admitted) => admitted,
@@ -61,7 +82,7 @@ impl Rendezvous {
         };
         tracing::info!(executor = executor.as_str(), "harness connected");
         let connection = RelayConnection::new(stream, connection, (&self.limits, &self.budget));
-        let closing = connection.carry(&forwarder, &mut receiver, self.ended(token)).await;
+        let closing = connection.carry(&forwarder, &mut receiver, self.ended(&credential)).await;
         drop(receiver);
         forwarder.disconnect().await;
         tracing::info!(executor = executor.as_str(), reason = closing.reason.text(), "harness disconnected");
@@ -69,10 +90,15 @@ impl Rendezvous {
     }
 
     /// Registers a harness with the router and waits for the executor.
-    async fn admit(&self, router: &StreamRouterHandle) -> Result<(ConnectionId, FrameReceiver), ApiError> {
+    async fn admit(
+        &self,
+        router: &StreamRouterHandle,
+        owner: Option<StreamOwner>,
+    ) -> Result<(ConnectionId, FrameReceiver), ApiError> {
         let (sender, receiver) = queue::queue(self.limits.queued_bytes);
         let (id_sender, mut id) = oneshot::channel();
-        router.messages.send(RouterMessage::HarnessConnected { queue: sender, id: id_sender }).await.ok();
+        let connected = RouterMessage::HarnessConnected { queue: sender, owner, id: id_sender };
+        router.messages.send(connected).await.ok();
         let received = match timeout(self.limits.executor_away, &mut id).await {
             Ok(received) => received.ok(),
             // The id may have been sent at this moment.

@@ -7,6 +7,7 @@ mod connection;
 mod executor;
 mod harness;
 mod queue;
+mod rexd;
 mod router;
 mod ticket;
 
@@ -17,7 +18,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::api_error::ApiError;
-use crate::auth::Tokens;
+use crate::auth::{Credential, Tokens};
 use crate::config::Limits;
 use crate::store::TokenId;
 use connection::CloseReason;
@@ -69,11 +70,11 @@ pub(crate) struct Rendezvous {
 impl Rendezvous {
     pub(crate) fn new(
         limits: Arc<Limits>,
+        budget: ByteBudget,
         tokens: Tokens,
         stop: CancellationToken,
         tasks: TaskTracker,
     ) -> Rendezvous {
-        let budget = ByteBudget::new(limits.buffered_bytes);
         let (tickets, routers) = (Tickets::default(), Mutex::default());
         Rendezvous { limits, budget, tokens, tickets, routers, stop, tasks }
     }
@@ -92,10 +93,10 @@ impl Rendezvous {
     }
 
     /// Waits until a connection of this token has to end, and returns the reason.
-    async fn ended(&self, token: TokenId) -> CloseReason {
+    async fn ended(&self, credential: &Credential) -> CloseReason {
         tokio::select! {
             () = self.stop.cancelled() => CloseReason::HUB_STOPS,
-            () = self.tokens.removed(token) => CloseReason::TOKEN_REMOVED,
+            () = self.tokens.removed(credential) => CloseReason::TOKEN_REMOVED,
         }
     }
 }

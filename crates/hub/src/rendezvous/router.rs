@@ -13,6 +13,7 @@ use super::connection::CloseReason;
 use super::queue::{FrameSender, PendingFrames, QueueFull, RelayedFrame};
 use crate::config::Limits;
 use wire::exec_server::relay::{Body, Kind, RelayFrame, Route, route};
+use wire::hub::v1::StreamOpened;
 
 /// The router's inbox: 256 messages; senders wait when it is full.
 const INBOX: usize = 256;
@@ -29,13 +30,24 @@ pub(super) enum ConnectionId {
     Harness(u64),
 }
 
+/// The user of the hub whose streams a host serves.
+#[derive(Debug, Clone)]
+pub(super) struct StreamOwner {
+    pub(super) user: String,
+    pub(super) role: String,
+}
+
 /// A message to the router.
 #[derive(Debug)]
 pub(super) enum RouterMessage {
     /// An executor connected; it replaces the one before.
     ExecutorConnected { queue: FrameSender, id: oneshot::Sender<ConnectionId> },
     /// A harness connected. Its id is sent when the executor is connected too; `None` if there are too many harnesses.
-    HarnessConnected { queue: FrameSender, id: oneshot::Sender<Option<ConnectionId>> },
+    HarnessConnected {
+        queue: FrameSender,
+        owner: Option<StreamOwner>,
+        id: oneshot::Sender<Option<ConnectionId>>,
+    },
     /// A connection received a frame.
     Frame { from: ConnectionId, frame: RelayedFrame },
     /// A connection ended.
@@ -45,6 +57,14 @@ pub(super) enum RouterMessage {
 /// An encoded frame that resets a stream.
 fn reset(stream: &str, reason: &str) -> Bytes {
     RelayFrame::new(stream, Body::Reset { reason: reason.to_owned() }).encode()
+}
+
+/// The text frame that precedes the first frame of a user's stream.
+fn announcement(owner: &StreamOwner, stream: &str) -> Bytes {
+    let opened =
+        StreamOpened { stream_id: stream.to_owned(), user: owner.user.clone(), role: owner.role.clone() };
+    // Three strings: this cannot fail.
+    serde_json::to_vec(&opened).unwrap_or_default().into()
 }
 
 /// Sends messages to a router and keeps it running.
@@ -111,6 +131,8 @@ struct StreamRouter {
 #[derive(Debug)]
 struct Harness {
     queue: FrameSender,
+    /// Announced to the executor with each new stream.
+    owner: Option<StreamOwner>,
     streams: HashSet<Arc<str>>,
     /// Set until the executor is connected.
     waiting: Option<oneshot::Sender<Option<ConnectionId>>>,
@@ -120,7 +142,7 @@ impl StreamRouter {
     fn handle(&mut self, message: RouterMessage) {
         match message {
             RouterMessage::ExecutorConnected { queue, id } => self.add_executor(queue, id),
-            RouterMessage::HarnessConnected { queue, id } => self.add_harness(queue, id),
+            RouterMessage::HarnessConnected { queue, owner, id } => self.add_harness(queue, owner, id),
             RouterMessage::Frame { from: ConnectionId::Executor(number), frame } => {
                 // Frames of a replaced executor are dropped.
                 if self.executor.as_ref().is_some_and(|(current, _)| *current == number) {
@@ -157,7 +179,12 @@ impl StreamRouter {
         });
     }
 
-    fn add_harness(&mut self, queue: FrameSender, id: oneshot::Sender<Option<ConnectionId>>) {
+    fn add_harness(
+        &mut self,
+        queue: FrameSender,
+        owner: Option<StreamOwner>,
+        id: oneshot::Sender<Option<ConnectionId>>,
+    ) {
         // A harness may have stopped waiting, even at the moment its id was sent.
         self.harnesses.retain(|_, other| !other.streams.is_empty() || !other.queue.is_closed());
         if self.harnesses.len() >= self.limits.harnesses_per_executor {
@@ -165,7 +192,7 @@ impl StreamRouter {
             return;
         }
         let number = self.next_id();
-        let mut harness = Harness { queue, streams: HashSet::new(), waiting: None };
+        let mut harness = Harness { queue, owner, streams: HashSet::new(), waiting: None };
         match self.executor {
             None => harness.waiting = Some(id),
             Some(_) if id.send(Some(ConnectionId::Harness(number))).is_err() => return,
@@ -222,7 +249,11 @@ impl StreamRouter {
         }
         let stream: Arc<str> = stream.into();
         harness.streams.insert(stream.clone());
+        let opened = harness.owner.as_ref().map(|owner| announcement(owner, &stream));
         self.streams.insert(stream, from);
+        if let Some(opened) = opened {
+            self.send_to_executor(opened);
+        }
         Ok(())
     }
 

@@ -1,102 +1,71 @@
-//! The hub's stored state, behind a trait that hides the database.
+//! The hub's stored state in SQLite or PostgreSQL. Both run the same statements through sqlx's `Any` driver.
+//!
+//! | module | contents |
+//! |---|---|
+//! | `tokens` | tokens and executors |
+//! | `users` | users, sign-ins, sign-in links |
+//! | `throttle` | failed sign-ins and known addresses |
+//! | `hosts` | hosts, their generations and leases, join codes |
+//! | `runs`, `events` | runs, and their events: written in batches, read from a cursor |
+//! | `approvals` | requests for permission |
+//! | `audit` | who did what, as a hash chain |
 
-mod sqlite;
+mod approvals;
+mod audit;
+mod events;
+mod hosts;
+mod open;
+mod retention;
+mod runs;
+mod schema;
+mod throttle;
+mod tokens;
+mod users;
 
-use std::fmt;
 use std::path::PathBuf;
 
-use futures_util::future::BoxFuture;
-use serde::Serialize;
+use sqlx::{Any, AnyPool, Transaction};
 
-use crate::auth::TokenDigest;
+pub use approvals::{Approval, ApprovalStatus, UserDecision};
+pub use audit::{AuditEntry, AuditQuery};
+pub use events::{EventBatch, RunProgress, StoredEvent, WrittenBatch};
+pub use hosts::{HostClaim, HostLease, StoredHost};
+pub use open::DatabaseUrl;
+pub use retention::Retention;
 
-pub use sqlite::Sqlite;
+pub use throttle::FailureLimits;
+pub use tokens::{ExecutorClaim, NewToken, Token, TokenId, TokenKind};
+pub use users::{NewSignIn, SignIn, SignInId, User, UserId};
 
-/// The number of a token. Numbers of removed tokens are not reused.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct TokenId(pub i64);
+type AnyTransaction<'a> = Transaction<'a, Any>;
 
-/// The use of a token.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, clap::ValueEnum)]
-#[serde(rename_all = "lowercase")]
-pub enum TokenKind {
-    /// Registers an executor and serves it.
-    Executor,
-    /// Connects to executors: a Codex client.
-    Harness,
-    /// Uses the hub's API.
-    Client,
+/// The SQL dialect of the database.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Dialect {
+    Sqlite,
+    Postgres,
 }
 
-impl TokenKind {
-    /// Every kind of token.
-    pub const ALL: [TokenKind; 3] = [TokenKind::Executor, TokenKind::Harness, TokenKind::Client];
-
-    /// The name in the database and in output.
-    pub fn word(self) -> &'static str {
-        match self {
-            TokenKind::Executor => "executor",
-            TokenKind::Harness => "harness",
-            TokenKind::Client => "client",
-        }
-    }
-
-    fn parse(word: &str) -> Option<TokenKind> {
-        TokenKind::ALL.into_iter().find(|kind| kind.word() == word)
-    }
-}
-
-impl fmt::Display for TokenKind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.word())
-    }
-}
-
-/// A stored token, without its secret.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Token {
-    /// The number of the token.
-    pub id: TokenId,
-    /// The unique name.
-    pub name: String,
-    /// The use of the token.
-    pub kind: TokenKind,
-    /// The creation time in seconds since 1970.
-    pub created: i64,
-    /// The last use in seconds since 1970, exact to a minute.
-    pub last_used: Option<i64>,
-}
-
-/// A token to store.
+/// The store. Every call sees the writes of all processes before it. Cheap to clone.
 #[derive(Debug, Clone)]
-pub struct NewToken {
-    /// The unique name.
-    pub name: String,
-    /// The use of the token.
-    pub kind: TokenKind,
-    /// The digest of the secret.
-    pub digest: TokenDigest,
-    /// The current time in seconds since 1970.
-    pub created: i64,
-}
-
-/// The request of a token to own an executor.
-#[derive(Debug, Clone, Copy)]
-pub struct ExecutorClaim {
-    /// The claiming token.
-    pub token: TokenId,
-    /// The limit on executors of this token.
-    pub limit: i64,
-    /// The current time in seconds since 1970.
-    pub now: i64,
+pub struct Store {
+    dialect: Dialect,
+    read: AnyPool,
+    /// SQLite has one writer: one connection, whose users queue in order of arrival.
+    write: AnyPool,
 }
 
 /// Why an operation of the store failed.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
-    /// A token with this name exists.
-    #[error("a token named {0:?} exists: choose another name, or remove it first")]
-    NameTaken(String),
+    /// A row with this name exists.
+    #[error("a {what} named {name:?} exists: choose another name, or remove it first")]
+    NameTaken {
+        /// What has the name: `token`, `user`.
+        what: &'static str,
+        /// The name that is taken.
+        name: String,
+    },
     /// The data directory cannot be created or used.
     #[error("cannot use the data directory {}", directory.display())]
     DataDir {
@@ -105,45 +74,90 @@ pub enum StoreError {
         /// The error of the system.
         source: std::io::Error,
     },
+    /// The URL is not one of a database that is supported.
+    #[error("not a database URL: {0} (example: postgres://rexhub@localhost/rexhub)")]
+    DatabaseUrl(String),
+    /// The schema belongs to a newer version of the program.
+    #[error(
+        "the database has the schema {found}, and this rexhub knows schemas up to {known}: use the newer rexhub that wrote it"
+    )]
+    NewerSchema {
+        /// The version in the database.
+        found: i64,
+        /// The newest version of this program.
+        known: i64,
+    },
     /// The schema cannot be migrated.
-    #[error("migrating the database failed: was it written by a newer rexhub?")]
+    #[error("migrating the database failed")]
     Migrate(#[from] sqlx::migrate::MigrateError),
     /// A query failed.
     #[error("the database failed")]
     Database(#[from] sqlx::Error),
-    /// A row of a newer version.
-    #[error("token {name:?} has the unknown kind {kind:?}")]
-    UnknownKind {
-        /// The name of the token.
-        name: String,
-        /// The kind as it is stored.
-        kind: String,
+    /// The operating system has no random bytes.
+    #[error("no random bytes for a code")]
+    Random(#[from] getrandom::Error),
+    /// A value that only a newer version writes.
+    #[error("the {column} {value:?} is unknown: was it written by a newer rexhub?")]
+    UnknownValue {
+        /// The column of the value.
+        column: &'static str,
+        /// The value as it is stored.
+        value: String,
     },
 }
 
-/// The future of a store operation.
-pub type StoreFuture<'a, T> = BoxFuture<'a, Result<T, StoreError>>;
+impl StoreError {
+    /// True if the same operation may succeed later, because only the connection failed.
+    pub fn is_transient(&self) -> bool {
+        match self {
+            StoreError::Database(
+                sqlx::Error::Io(_) | sqlx::Error::PoolTimedOut | sqlx::Error::WorkerCrashed,
+            ) => true,
+            // Class 08: connection, 57P: shutdown by the operator, 40: serialization, 53: resources; SQLite's 5: busy.
+            StoreError::Database(sqlx::Error::Database(error)) => error.code().is_some_and(|code| {
+                ["08", "57P", "40", "53"].iter().any(|class| code.starts_with(class)) || code == "5"
+            }),
+            _ => false,
+        }
+    }
+}
 
-/// The operations of the store. Every call sees the writes of all processes before it.
-pub trait Store: fmt::Debug + Send + Sync {
-    /// Stores a new token.
-    fn add_token(&self, token: NewToken) -> StoreFuture<'_, ()>;
-    /// The token with this digest.
-    fn token_of(&self, digest: TokenDigest) -> StoreFuture<'_, Option<Token>>;
-    /// True if a token with this number exists.
-    fn has_token(&self, token: TokenId) -> StoreFuture<'_, bool>;
-    /// All tokens, by name.
-    fn tokens(&self) -> StoreFuture<'_, Vec<Token>>;
-    /// Removes a token and its executors. False if there is no such token.
-    fn remove_token<'a>(&'a self, name: &'a str) -> StoreFuture<'a, bool>;
-    /// Stores the time of a token's last use.
-    fn token_used(&self, token: TokenId, now: i64) -> StoreFuture<'_, ()>;
-    /// The owner of an executor: the claimant from now on if it had none. `None` if the claimant is at its limit.
-    fn claim_executor<'a>(
-        &'a self,
-        executor: &'a str,
-        claim: ExecutorClaim,
-    ) -> StoreFuture<'a, Option<TokenId>>;
-    /// A number that changes with every write of any process.
-    fn revision(&self) -> StoreFuture<'_, i64>;
+impl Store {
+    /// Begins a transaction that writes.
+    async fn begin(&self) -> Result<AnyTransaction<'static>, StoreError> {
+        let begin = match self.dialect {
+            // Otherwise a read at the beginning could not be followed by a write while another process writes.
+            Dialect::Sqlite => "BEGIN IMMEDIATE",
+            Dialect::Postgres => "BEGIN",
+        };
+        Ok(self.write.begin_with(begin).await?)
+    }
+
+    /// A number that changes with every change that can end a connection, by any process.
+    pub async fn revision(&self) -> Result<i64, StoreError> {
+        Ok(sqlx::query_scalar("SELECT revision FROM changes WHERE id = 1").fetch_one(&self.read).await?)
+    }
+
+    /// True if the database responds.
+    pub async fn is_alive(&self) -> bool {
+        self.revision().await.is_ok()
+    }
+}
+
+/// Records a change that can end a connection.
+async fn increment_revision(transaction: &mut AnyTransaction<'_>) -> Result<(), StoreError> {
+    sqlx::query("UPDATE changes SET revision = revision + 1 WHERE id = 1")
+        .execute(&mut **transaction)
+        .await?;
+    Ok(())
+}
+
+/// The error of an insertion whose name is taken.
+fn name_taken(error: sqlx::Error, what: &'static str, name: &str) -> StoreError {
+    match &error {
+        sqlx::Error::Database(database) if database.is_unique_violation() => {
+            StoreError::NameTaken { what, name: name.to_owned() }
+        }
+        _ => error.into(),
+    }
 }

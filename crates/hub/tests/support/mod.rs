@@ -2,6 +2,9 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a failed test panics")]
 #![allow(dead_code, reason = "not every test needs everything")]
 
+pub(crate) mod peers;
+pub(crate) mod postgres;
+
 use std::io::ErrorKind;
 use std::net::{SocketAddr, TcpStream};
 use std::path::Path;
@@ -9,9 +12,9 @@ use std::thread::JoinHandle;
 
 use bytes::Bytes;
 use hub::auth::Secret;
-use hub::config::{Config, Limits, PublicUrl};
-use hub::serve::Hub;
-use hub::store::{NewToken, Sqlite, Store as _, TokenKind};
+use hub::config::{Config, Limits, PublicUrl, Storage};
+use hub::serve::{Hub, open};
+use hub::store::{NewToken, Retention, Store, TokenKind};
 use serde_json::Value;
 use testkit::daemon::PATIENCE;
 use testkit::http::{Answer, Http, bearer};
@@ -26,6 +29,7 @@ use wire::exec_server::relay::{Body, Data, RelayFrame};
 pub(crate) struct Running {
     pub(crate) address: SocketAddr,
     directory: tempfile::TempDir,
+    config: Config,
     stop: CancellationToken,
     thread: Option<JoinHandle<()>>,
 }
@@ -36,19 +40,31 @@ impl Running {
     }
 
     pub(crate) fn start_at(limits: Limits, public_url: Option<PublicUrl>) -> Running {
+        Running::start_with(limits, |config| config.public_url = public_url)
+    }
+
+    /// Starts a hub with a changed configuration.
+    pub(crate) fn start_with(limits: Limits, change: impl FnOnce(&mut Config)) -> Running {
         let directory = tempfile::tempdir().unwrap();
-        let (data, stop) = (directory.path().to_owned(), CancellationToken::new());
-        let config = Config { listen: "127.0.0.1:0".to_owned(), data, tls: None, public_url, limits };
-        let (sender, bound) = std::sync::mpsc::channel();
-        let until = stop.clone();
-        let thread = std::thread::spawn(move || {
-            Runtime::new().unwrap().block_on(async {
-                let hub = Hub::bind(config).await.unwrap();
-                sender.send(hub.address()).unwrap();
-                hub.serve(until).await.unwrap();
-            });
-        });
-        Running { address: bound.recv().unwrap(), directory, stop, thread: Some(thread) }
+        let mut config = Config {
+            listen: "127.0.0.1:0".to_owned(),
+            storage: Storage::Directory(directory.path().to_owned()),
+            enrolment: None,
+            retention: Retention { age_ms: i64::MAX / 4, bytes: i64::MAX / 4 },
+            tls: None,
+            public_url: None,
+            limits,
+        };
+        change(&mut config);
+        let (address, stop, thread) = serve(config.clone());
+        Running { address, directory, config, stop, thread: Some(thread) }
+    }
+
+    /// Stops the hub and starts it again with the same state, at another port.
+    pub(crate) fn restart(&mut self) {
+        self.stop();
+        let (address, stop, thread) = serve(self.config.clone());
+        (self.address, self.stop, self.thread) = (address, stop, Some(thread));
     }
 
     pub(crate) fn data(&self) -> &Path {
@@ -60,7 +76,10 @@ impl Running {
         self.with_store(async |store| {
             let secret = Secret::random().unwrap();
             let digest = secret.digest();
-            store.add_token(NewToken { name: name.to_owned(), kind, digest, created: 1 }).await.unwrap();
+            store
+                .add_token(NewToken { name: name.to_owned(), kind, role: None, digest, created: 1 })
+                .await
+                .unwrap();
             secret.expose().to_owned()
         })
     }
@@ -69,8 +88,8 @@ impl Running {
         self.with_store(async |store| assert!(store.remove_token(name).await.unwrap()));
     }
 
-    fn with_store<T>(&self, act: impl AsyncFnOnce(Sqlite) -> T) -> T {
-        Runtime::new().unwrap().block_on(async { act(Sqlite::open(self.data()).await.unwrap()).await })
+    pub(crate) fn with_store<T>(&self, act: impl AsyncFnOnce(Store) -> T) -> T {
+        Runtime::new().unwrap().block_on(async { act(open(&self.config.storage).await.unwrap()).await })
     }
 
     pub(crate) fn ask(&self, target: &str, headers: &[String], body: Option<&[u8]>) -> Answer {
@@ -116,6 +135,21 @@ impl Drop for Running {
     fn drop(&mut self) {
         self.stop.cancel();
     }
+}
+
+/// Runs a hub on a thread of its own.
+fn serve(config: Config) -> (SocketAddr, CancellationToken, JoinHandle<()>) {
+    let (sender, bound) = std::sync::mpsc::channel();
+    let stop = CancellationToken::new();
+    let until = stop.clone();
+    let thread = std::thread::spawn(move || {
+        Runtime::new().unwrap().block_on(async {
+            let hub = Hub::bind(config).await.unwrap();
+            sender.send(hub.address()).unwrap();
+            hub.serve(until).await.unwrap();
+        });
+    });
+    (bound.recv().unwrap(), stop, thread)
 }
 
 /// One end of a relay: an executor or a harness.
@@ -175,6 +209,11 @@ impl Peer {
 
     pub(crate) fn send_raw(&mut self, message: Message) -> tungstenite::Result<()> {
         self.socket.send(message)
+    }
+
+    /// The next message as it is.
+    pub(crate) fn receive(&mut self) -> Message {
+        self.socket.read().unwrap()
     }
 
     /// The next frame or the end.

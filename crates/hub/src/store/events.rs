@@ -1,0 +1,455 @@
+//! Events: written in batches of many runs in one transaction, read from a cursor.
+
+use std::collections::{BTreeMap, HashMap};
+use std::fmt::Write as _;
+
+use bytes::Bytes;
+use serde_json::value::RawValue;
+use serde_json::{Map, Value};
+use sqlx::any::{AnyArguments, AnyRow};
+use sqlx::query::Query;
+use sqlx::{Any, AssertSqlSafe, Row as _};
+use wire::hub::v1::{RunLost, kind};
+
+use super::{AnyTransaction, Dialect, Store, StoreError, approvals, runs};
+use crate::runs::{EventRejected, HostEvent, Run, clean, event_frame};
+
+/// Events beyond the first gap of a run; one further ahead is rejected.
+const MAX_AHEAD: i64 = 100_000;
+/// Rows of one statement, from large to small: few numbers, so that few statements are prepared.
+const CHUNKS: [usize; 4] = [128, 32, 8, 1];
+const EVENT_COLUMNS: [&str; 11] =
+    ["run_id", "seq", "ts", "type", "stream", "actor", "input_id", "request_id", "text", "data", "stored_ms"];
+
+/// Events of one host to store.
+#[derive(Debug)]
+pub struct EventBatch {
+    /// The authenticated host.
+    pub host_id: String,
+    /// Its events in the order of arrival.
+    pub events: Vec<HostEvent>,
+}
+
+/// The outcome of one batch.
+#[derive(Debug, Default)]
+pub struct WrittenBatch {
+    /// The runs of the batch.
+    pub runs: Vec<RunProgress>,
+    /// Rejected events by their index in the batch.
+    pub rejected: Vec<(usize, EventRejected)>,
+}
+
+/// How far the events of a run are stored.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RunProgress {
+    /// The run of the batch.
+    pub run_id: String,
+    /// The last event before the first gap, before the batch.
+    pub before: i64,
+    /// The last event before the first gap.
+    pub last_seq: i64,
+    /// The last event.
+    pub highest_seq: i64,
+}
+
+/// One event as it is stored.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StoredEvent {
+    /// The number of the row; increases with time.
+    pub id: i64,
+    /// The number in its run.
+    pub seq: i64,
+    /// When the host made it.
+    pub ts: String,
+    /// Its type.
+    pub kind: String,
+    /// `stdout` or `stderr` of output.
+    pub stream: Option<String>,
+    /// Who caused it.
+    pub actor: Option<String>,
+    /// The id of an input.
+    pub input_id: Option<String>,
+    /// The id of a request.
+    pub request_id: Option<String>,
+    /// Output or redacted input.
+    pub text: Option<String>,
+    /// The other members of the data as JSON, or all of them.
+    pub data: Option<String>,
+}
+
+/// A run during the transaction.
+struct OpenRun {
+    run: Run,
+    before: i64,
+    /// Stored and new events beyond the first gap: the last number of each and the first.
+    beyond: BTreeMap<i64, i64>,
+    /// The new events as (batch, index).
+    new: Vec<(usize, usize)>,
+}
+
+impl Store {
+    /// Stores batches of events and the states of their runs in one transaction. Repeats change nothing.
+    pub async fn write_events(
+        &self,
+        batches: &[EventBatch],
+        now_ms: i64,
+    ) -> Result<Vec<WrittenBatch>, StoreError> {
+        let mut transaction = self.begin().await?;
+        let mut open = self.open_runs(&mut transaction, batches, now_ms).await?;
+        let mut written: Vec<WrittenBatch> = batches.iter().map(|_| WrittenBatch::default()).collect();
+        sort_out(batches, &mut open, &mut written);
+        let (mut new, mut changes) = (Vec::new(), Vec::new());
+        let mut changed: Vec<&Run> = Vec::new();
+        for entry in open.values_mut() {
+            entry.new.sort_by_key(|(batch, index)| batches[*batch].events[*index].seq);
+            for (batch, index) in &entry.new {
+                let event = &batches[*batch].events[*index];
+                changes.extend(
+                    entry
+                        .run
+                        .apply(event, now_ms)
+                        .into_iter()
+                        .map(|change| (entry.run.id.clone(), entry.run.host_id.clone(), change)),
+                );
+                new.push(event);
+            }
+            if !entry.new.is_empty() {
+                entry.run.last_seq = contiguous(entry.run.last_seq, &entry.beyond);
+            }
+        }
+        changed.extend(open.values().filter(|entry| !entry.new.is_empty()).map(|entry| &entry.run));
+        // One order on all nodes, so that two transactions cannot wait for each other.
+        changed.sort_by(|one, two| one.id.cmp(&two.id));
+        insert_events(&mut transaction, &new, now_ms).await?;
+        upsert_runs(&mut transaction, &changed).await?;
+        for (run, host, change) in changes {
+            approvals::apply(&mut transaction, (&run, &host), change, now_ms).await?;
+        }
+        transaction.commit().await?;
+        for (batch, outcome) in batches.iter().zip(&mut written) {
+            outcome.runs = progress(batch, &open);
+        }
+        Ok(written)
+    }
+
+    /// Loads the runs of the batches, and creates those that do not exist for the host that sends their first event.
+    async fn open_runs(
+        &self,
+        transaction: &mut AnyTransaction<'_>,
+        batches: &[EventBatch],
+        now_ms: i64,
+    ) -> Result<HashMap<String, OpenRun>, StoreError> {
+        let mut wanted: BTreeMap<&str, &str> = BTreeMap::new();
+        for batch in batches {
+            for event in &batch.events {
+                wanted.entry(&event.run_id).or_insert(&batch.host_id);
+            }
+        }
+        let ids: Vec<&str> = wanted.keys().copied().collect();
+        let mut open = self.load_runs(transaction, &ids).await?;
+        let missing: Vec<&str> = ids.into_iter().filter(|id| !open.contains_key(*id)).collect();
+        if !missing.is_empty() {
+            let new: Vec<Run> = missing.iter().map(|id| Run::new(id, wanted[id], now_ms)).collect();
+            insert_runs(transaction, &new.iter().collect::<Vec<_>>(), "DO NOTHING").await?;
+            // Another node may have created one of them for another host.
+            open.extend(self.load_runs(transaction, &missing).await?);
+        }
+        for entry in open.values_mut().filter(|entry| entry.run.highest_seq > entry.run.last_seq) {
+            entry.beyond = beyond(transaction, &entry.run).await?;
+        }
+        Ok(open)
+    }
+
+    async fn load_runs(
+        &self,
+        transaction: &mut AnyTransaction<'_>,
+        ids: &[&str],
+    ) -> Result<HashMap<String, OpenRun>, StoreError> {
+        let lock = match self.dialect {
+            Dialect::Sqlite => "",
+            Dialect::Postgres => " ORDER BY id FOR UPDATE",
+        };
+        let mut open = HashMap::with_capacity(ids.len());
+        for chunk in chunks(ids) {
+            let marks: Vec<String> = (1..=chunk.len()).map(|number| format!("${number}")).collect();
+            let sql = format!("SELECT * FROM runs WHERE id IN ({}){lock}", marks.join(", "));
+            let query = chunk.iter().fold(sqlx::query(AssertSqlSafe(sql)), |query, id| query.bind(*id));
+            for row in query.fetch_all(&mut **transaction).await? {
+                let run = runs::run(&row)?;
+                let (id, before) = (run.id.clone(), run.last_seq);
+                open.insert(id, OpenRun { run, before, beyond: BTreeMap::new(), new: Vec::new() });
+            }
+        }
+        Ok(open)
+    }
+
+    /// Events of a run with a number over `after` and up to `to`, in order.
+    pub async fn events_after(
+        &self,
+        run: &str,
+        (after, to): (i64, i64),
+        limit: i64,
+    ) -> Result<Vec<StoredEvent>, StoreError> {
+        let rows = sqlx::query(
+            "SELECT * FROM events WHERE run_id = $1 AND seq > $2 AND seq <= $3 ORDER BY seq LIMIT $4",
+        )
+        .bind(run)
+        .bind(after)
+        .bind(to)
+        .bind(limit)
+        .fetch_all(&self.read)
+        .await?;
+        rows.iter().map(event).collect()
+    }
+
+    /// The last events of a run before a row, oldest first; without output if `with_output` is false. Events that only
+    /// repeat the state of the run are left out.
+    pub async fn messages(
+        &self,
+        run: &str,
+        before: Option<i64>,
+        with_output: bool,
+        limit: i64,
+    ) -> Result<Vec<StoredEvent>, StoreError> {
+        let hidden = if with_output { "" } else { kind::RUN_OUTPUT };
+        let rows = sqlx::query(
+            "SELECT * FROM events WHERE run_id = $1 AND id < $2 AND type <> $3 AND type <> $4 ORDER BY id DESC LIMIT $5",
+        )
+        .bind(run)
+        .bind(before.unwrap_or(i64::MAX))
+        .bind(kind::RUN_AWAITING_INPUT)
+        .bind(hidden)
+        .bind(limit)
+        .fetch_all(&self.read)
+        .await?;
+        rows.iter().rev().map(event).collect()
+    }
+}
+
+/// Decides for each event whether it is new, a repeat or rejected.
+fn sort_out(batches: &[EventBatch], open: &mut HashMap<String, OpenRun>, written: &mut [WrittenBatch]) {
+    for (number, (batch, outcome)) in batches.iter().zip(written).enumerate() {
+        for (index, event) in batch.events.iter().enumerate() {
+            let Some(entry) = open.get_mut(&event.run_id) else { continue };
+            if entry.run.host_id != batch.host_id {
+                outcome.rejected.push((index, EventRejected::NotYourRun));
+            } else if event.first_seq > entry.run.last_seq + MAX_AHEAD {
+                outcome.rejected.push((index, EventRejected::TooFarAhead(MAX_AHEAD)));
+            } else if event.seq > entry.run.last_seq && !entry.beyond.contains_key(&event.seq) {
+                entry.beyond.insert(event.seq, event.first_seq);
+                entry.new.push((number, index));
+            }
+        }
+    }
+}
+
+/// The last number before the first gap.
+fn contiguous(last: i64, beyond: &BTreeMap<i64, i64>) -> i64 {
+    // Not only up to the first gap: a `run.lost` that comes later may fill it.
+    beyond.iter().fold(last, |last, (seq, first)| if *first <= last + 1 { last.max(*seq) } else { last })
+}
+
+fn progress(batch: &EventBatch, open: &HashMap<String, OpenRun>) -> Vec<RunProgress> {
+    let mut seen: Vec<RunProgress> = Vec::new();
+    for event in &batch.events {
+        let Some(entry) = open.get(&event.run_id).filter(|entry| entry.run.host_id == batch.host_id) else {
+            continue;
+        };
+        if seen.last().is_none_or(|last| last.run_id != event.run_id)
+            && seen.iter().all(|known| known.run_id != event.run_id)
+        {
+            let (run_id, before) = (event.run_id.clone(), entry.before);
+            let (last_seq, highest_seq) = (entry.run.last_seq, entry.run.highest_seq);
+            seen.push(RunProgress { run_id, before, last_seq, highest_seq });
+        }
+    }
+    seen
+}
+
+/// The stored events beyond the first gap of a run.
+async fn beyond(transaction: &mut AnyTransaction<'_>, run: &Run) -> Result<BTreeMap<i64, i64>, StoreError> {
+    let rows = sqlx::query("SELECT seq, type, CASE WHEN type = $1 THEN data END AS lost FROM events WHERE run_id = $2 AND seq > $3")
+        .bind(kind::RUN_LOST)
+        .bind(&run.id)
+        .bind(run.last_seq)
+        .fetch_all(&mut **transaction)
+        .await?;
+    let mut beyond = BTreeMap::new();
+    for row in rows {
+        let (seq, lost): (i64, Option<String>) = (row.try_get("seq")?, row.try_get("lost")?);
+        let first =
+            lost.and_then(|lost| serde_json::from_str::<RunLost>(&lost).ok()).map(|lost| lost.first_seq);
+        beyond.insert(seq, first.unwrap_or(seq));
+    }
+    Ok(beyond)
+}
+
+/// Splits rows so that statements have few different lengths.
+fn chunks<T>(mut rows: &[T]) -> Vec<&[T]> {
+    let mut split = Vec::new();
+    while !rows.is_empty() {
+        let size = CHUNKS.into_iter().find(|size| *size <= rows.len()).unwrap_or(1);
+        let (chunk, rest) = rows.split_at(size);
+        split.push(chunk);
+        rows = rest;
+    }
+    split
+}
+
+/// `INSERT INTO table (columns) VALUES ($1, …), … ON CONFLICT …`.
+fn insertion(table: &str, columns: &[&str], rows: usize, conflict: &str) -> String {
+    let mut sql = format!("INSERT INTO {table} ({}) VALUES ", columns.join(", "));
+    for row in 0..rows {
+        let marks: Vec<String> =
+            (1..=columns.len()).map(|mark| format!("${}", row * columns.len() + mark)).collect();
+        let comma = if row == 0 { "" } else { ", " };
+        // Writing to a string cannot fail.
+        write!(sql, "{comma}({})", marks.join(", ")).ok();
+    }
+    sql + " ON CONFLICT " + conflict
+}
+
+async fn insert_events(
+    transaction: &mut AnyTransaction<'_>,
+    new: &[&HostEvent],
+    now_ms: i64,
+) -> Result<(), StoreError> {
+    for chunk in chunks(new) {
+        let sql = insertion("events", &EVENT_COLUMNS, chunk.len(), "DO NOTHING");
+        let query = sqlx::query(AssertSqlSafe(sql));
+        chunk
+            .iter()
+            .fold(query, |query, event| bind_event(query, event, now_ms))
+            .execute(&mut **transaction)
+            .await?;
+    }
+    Ok(())
+}
+
+type AnyQuery<'q> = Query<'q, Any, AnyArguments>;
+
+fn bind_event<'q>(query: AnyQuery<'q>, event: &HostEvent, now_ms: i64) -> AnyQuery<'q> {
+    let column = |name: &str| event.fields.get(name).and_then(Value::as_str).map(clean);
+    let raw = || event.data.as_deref().map(|data| data.get().to_owned());
+    let (text, data) = match event.kind.as_str() {
+        kind::RUN_OUTPUT => output_columns(event),
+        kind::RUN_INPUT => (column("text_redacted"), raw()),
+        _ => (None, raw()),
+    };
+    query
+        .bind(event.run_id.clone())
+        .bind(event.seq)
+        .bind(event.ts.clone())
+        .bind(clean(&event.kind))
+        .bind(column("stream"))
+        .bind(column("actor"))
+        .bind(column("input_id"))
+        .bind(column("request_id"))
+        .bind(text)
+        .bind(data)
+        .bind(now_ms)
+}
+
+/// Output is stored once: in `text`. The other members, if there are any, are in `data`.
+fn output_columns(event: &HostEvent) -> (Option<String>, Option<String>) {
+    match event.fields.get("text").and_then(Value::as_str) {
+        Some(text) if !text.contains('\0') => {
+            let others: Map<String, Value> = event
+                .fields
+                .iter()
+                .filter(|(name, _)| !matches!(name.as_str(), "text" | "stream"))
+                .map(|(name, value)| (name.clone(), value.clone()))
+                .collect();
+            (Some(text.to_owned()), (!others.is_empty()).then(|| Value::Object(others).to_string()))
+        }
+        text => (text.map(clean), event.data.as_deref().map(|data| data.get().to_owned())),
+    }
+}
+
+async fn upsert_runs(transaction: &mut AnyTransaction<'_>, changed: &[&Run]) -> Result<(), StoreError> {
+    let sets: Vec<String> =
+        runs::COLUMNS[2..].iter().map(|column| format!("{column} = excluded.{column}")).collect();
+    insert_runs(transaction, changed, &format!("(id) DO UPDATE SET {}", sets.join(", "))).await
+}
+
+async fn insert_runs(
+    transaction: &mut AnyTransaction<'_>,
+    rows: &[&Run],
+    conflict: &str,
+) -> Result<(), StoreError> {
+    for chunk in chunks(rows) {
+        let query = sqlx::query(AssertSqlSafe(insertion("runs", &runs::COLUMNS, chunk.len(), conflict)));
+        chunk.iter().fold(query, |query, run| bind_run(query, run)).execute(&mut **transaction).await?;
+    }
+    Ok(())
+}
+
+fn bind_run<'q>(query: AnyQuery<'q>, run: &Run) -> AnyQuery<'q> {
+    let pending = run.pending.clone();
+    let (seq, pending) = (pending.as_ref().map(|pending| pending.seq), pending.unwrap_or_default());
+    query
+        .bind(run.id.clone())
+        .bind(run.host_id.clone())
+        .bind(run.tool.clone())
+        .bind(run.cwd.clone())
+        .bind(run.command.clone())
+        .bind(run.status.word())
+        .bind(run.started_ms)
+        .bind(run.active_ms)
+        .bind(run.ended_ms)
+        .bind(run.exit_code)
+        .bind(seq)
+        .bind(pending.request_id)
+        .bind(pending.reason)
+        .bind(pending.prompt)
+        .bind(pending.op_tool)
+        .bind(pending.op_args_summary)
+        .bind(run.last_seq)
+        .bind(run.highest_seq)
+        .bind(run.state_seq)
+        .bind(run.bytes)
+}
+
+fn event(row: &AnyRow) -> Result<StoredEvent, StoreError> {
+    Ok(StoredEvent {
+        id: row.try_get("id")?,
+        seq: row.try_get("seq")?,
+        ts: row.try_get("ts")?,
+        kind: row.try_get("type")?,
+        stream: row.try_get("stream")?,
+        actor: row.try_get("actor")?,
+        input_id: row.try_get("input_id")?,
+        request_id: row.try_get("request_id")?,
+        text: row.try_get("text")?,
+        data: row.try_get("data")?,
+    })
+}
+
+impl StoredEvent {
+    /// The data as the host sent it; members may be in another order.
+    pub fn full_data(&self) -> Option<Value> {
+        let data: Option<Value> = self.data.as_deref().and_then(|data| serde_json::from_str(data).ok());
+        if self.kind != kind::RUN_OUTPUT {
+            return data;
+        }
+        let mut members = match data {
+            Some(Value::Object(members)) => members,
+            _ => Map::new(),
+        };
+        if let (Some(text), false) = (&self.text, members.contains_key("text")) {
+            members.insert("text".to_owned(), text.clone().into());
+            members.extend(self.stream.clone().map(|stream| ("stream".to_owned(), stream.into())));
+        }
+        Some(Value::Object(members))
+    }
+
+    /// The message for apps about this event.
+    pub fn frame(&self, host_id: &str, run_id: &str) -> Bytes {
+        let data = match self.kind.as_str() {
+            kind::RUN_OUTPUT => self.full_data().map(|data| data.to_string()),
+            _ => self.data.clone(),
+        };
+        let data = data.and_then(|data| RawValue::from_string(data).ok());
+        event_frame(&self.kind, &self.ts, host_id, (run_id, self.seq), data.as_deref())
+    }
+}

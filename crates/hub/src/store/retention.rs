@@ -1,0 +1,64 @@
+//! Retention: old events are removed by age and by size, ended runs with their last event.
+
+use sqlx::Row as _;
+
+use super::{Store, StoreError};
+
+/// Runs of which events are removed in one step, so that no transaction is long.
+const RUNS_PER_STEP: i64 = 100;
+
+/// How long and how much is kept.
+#[derive(Debug, Clone, Copy)]
+pub struct Retention {
+    /// The age of an ended run, in milliseconds since its last event; older ones are removed.
+    pub age_ms: i64,
+    /// The size of the events of all runs; beyond it, the ended runs that were active least recently are removed.
+    pub bytes: i64,
+}
+
+impl Store {
+    /// Removes ended runs, with their events and approvals, that are too old or too large together. Returns how many.
+    pub async fn remove_old_runs(&self, keep: Retention, now_ms: i64) -> Result<u64, StoreError> {
+        let mut removed = 0;
+        loop {
+            let total: i64 = sqlx::query_scalar("SELECT CAST(COALESCE(SUM(bytes), 0) AS BIGINT) FROM runs")
+                .fetch_one(&self.read)
+                .await?;
+            let rows = sqlx::query(
+                "SELECT id, active_ms, bytes FROM runs WHERE status = 'exited' ORDER BY active_ms LIMIT $1",
+            )
+            .bind(RUNS_PER_STEP)
+            .fetch_all(&self.read)
+            .await?;
+            let (mut excess, mut step) = (total - keep.bytes, Vec::new());
+            for row in &rows {
+                let (active_ms, bytes): (i64, i64) = (row.try_get("active_ms")?, row.try_get("bytes")?);
+                if active_ms >= now_ms - keep.age_ms && excess <= 0 {
+                    break;
+                }
+                excess -= bytes;
+                step.push(row.try_get::<String, _>("id")?);
+            }
+            if step.is_empty() {
+                return Ok(removed);
+            }
+            removed += step.len() as u64;
+            self.remove_runs(&step).await?;
+        }
+    }
+
+    async fn remove_runs(&self, runs: &[String]) -> Result<(), StoreError> {
+        for run in runs {
+            let mut transaction = self.begin().await?;
+            for sql in [
+                "DELETE FROM events WHERE run_id = $1",
+                "DELETE FROM approvals WHERE run_id = $1",
+                "DELETE FROM runs WHERE id = $1",
+            ] {
+                sqlx::query(sql).bind(run).execute(&mut *transaction).await?;
+            }
+            transaction.commit().await?;
+        }
+        Ok(())
+    }
+}
