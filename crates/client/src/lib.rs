@@ -30,14 +30,17 @@
 //! | [`files`] | file operations and watches |
 //! | [`approvals`] | approval requests and answers |
 //! | [`exec_server`] | a client of the exec-server protocol |
+//! | [`hub`] | a client of a hub: hosts, runs, approvals |
 //! | [`error`] | errors, by the failed operation |
 
+mod acknowledge;
 pub mod approvals;
 mod connection;
 mod dial;
 pub mod error;
 pub mod exec_server;
 pub mod files;
+pub mod hub;
 pub mod options;
 pub mod process;
 mod queue;
@@ -72,6 +75,11 @@ pub fn ssh_command(ssh: &target::SshTarget, options: &SessionOptions) -> std::pr
 /// Explains the end of an [`ssh_command`] from its exit status and standard error.
 pub fn ssh_failure(ssh: &target::SshTarget, status: Option<i32>, stderr: &str) -> ConnectError {
     dial::ssh_failure(ssh, status, stderr)
+}
+
+/// Decodes base64, as the wire encodes bytes that are not text.
+pub fn decode_base64(text: &str) -> Result<Vec<u8>, wire::base64::InvalidBase64> {
+    wire::base64::decode(text)
 }
 
 /// Encodes bytes as base64, as the wire does for bytes that are not text.

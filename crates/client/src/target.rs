@@ -1,15 +1,18 @@
 //! Targets: the machines and daemons a session can be opened on, and their text form.
 
+mod hub;
+
 use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
 
 use crate::redact::redacted;
 
+pub use hub::{HubTarget, SharedTokenProvider, TokenFuture, TokenProvider};
 pub use link::dial::Tls;
 
-/// Where a session is opened. Parsed from `local`, `ssh:[USER@]HOST[:PORT]`, `unix:PATH`, `http(s)://…`, `ws(s)://…` or
-/// `codex:ws(s)://…`.
+/// Where a session is opened. Parsed from `local`, `ssh:[USER@]HOST[:PORT]`, `unix:PATH`, `http(s)://…`, `ws(s)://…`,
+/// `codex:ws(s)://…` or `hub:HOST`.
 ///
 /// ```
 /// use client::Target;
@@ -30,6 +33,8 @@ pub enum Target {
     Url(UrlTarget),
     /// A running exec-server, over a WebSocket or behind a rendezvous.
     ExecServer(UrlTarget),
+    /// A host of a hub, which carries the session to it.
+    Hub(HubTarget),
 }
 
 /// How to start a daemon on this machine.
@@ -186,11 +191,11 @@ impl FromStr for Target {
                 )),
             };
         }
-        if text.starts_with("hub:") {
-            return Err(invalid("`hub:` targets are not supported by this version"));
+        if let Some(host) = text.strip_prefix("hub:") {
+            return HubTarget::parse(host).map(Target::Hub).map_err(invalid);
         }
         Err(invalid(
-            "expected one of local, ssh:[USER@]HOST[:PORT], unix:PATH, http(s)://…, ws(s)://…, codex:ws(s)://…",
+            "expected one of local, ssh:[USER@]HOST[:PORT], unix:PATH, http(s)://…, ws(s)://…, codex:ws(s)://…, hub:HOST",
         ))
     }
 }
@@ -288,6 +293,7 @@ impl fmt::Display for Target {
             Target::Unix(path) => write!(f, "unix:{}", path.display()),
             Target::Url(url) => write!(f, "{url}"),
             Target::ExecServer(url) => write!(f, "codex:{url}"),
+            Target::Hub(hub) => write!(f, "{hub}"),
         }
     }
 }
@@ -349,6 +355,8 @@ mod tests {
             "wss://example.org/rexd/ws?x=1",
             "codex:ws://127.0.0.1:7000",
             "codex:wss://example.org/cloud/executor/e/rendezvous?role=harness",
+            "hub:host-a",
+            "hub:",
         ] {
             assert_eq!(text.parse::<Target>().map(|target| target.to_string()).as_deref(), Ok(text));
         }
@@ -364,7 +372,8 @@ mod tests {
             ("ssh:-oProxyCommand=touch x", "plain names"),
             ("ssh:-x@host", "plain names"),
             ("ssh:$(touch x)", "plain names"),
-            ("hub:host-a", "not supported"),
+            ("hub:a/b", "`hub:`"),
+            ("hub:a\u{1b}[2J", "`hub:`"),
             ("codex:http://x", "ws://"),
             ("codex:", "ws://"),
             ("codex:ssh:host", "ws://"),

@@ -22,6 +22,17 @@ impl World {
     fn new() -> World {
         let sandbox = Sandbox::new();
         let served = ExecServer::start(&sandbox);
+        World::of(sandbox, served)
+    }
+
+    fn with_config(config: &str) -> World {
+        let sandbox = Sandbox::with_config(config);
+        let file = sandbox.config().to_str().unwrap().to_owned();
+        let served = ExecServer::start_with(&sandbox, &["--config", &file]);
+        World::of(sandbox, served)
+    }
+
+    fn of(sandbox: Sandbox, served: ExecServer) -> World {
         let proxy = Proxy::start(&served.addresses, &sandbox.path("."));
         World { sandbox, proxy, _served: served }
     }
@@ -59,6 +70,23 @@ async fn gather(process: &mut ExecServerProcess) -> Result<(Vec<u8>, i32), ExecS
 
 fn counted() -> Vec<u8> {
     (1..=LINES).flat_map(|number| format!("{number}\n").into_bytes()).collect()
+}
+
+/// More is on its way than the server keeps of a process, in the buffers of the kernel and the proxy.
+#[tokio::test]
+async fn output_on_its_way_is_not_lost_however_little_the_server_keeps() {
+    let world = World::with_config("[server]\nresume_bytes = 65536\n");
+    let client = world.connect().await;
+    for (round, bytes) in [100_000, 500_000].into_iter().enumerate() {
+        world.proxy.cut_after(Direction::Client, bytes, CutKind::Reset);
+        let start = world.shell(&format!("p{round}"), &format!("seq 1 {LINES}"));
+        let mut process = client.start(start).await.unwrap();
+        let (written, code) = gather(&mut process).await.unwrap();
+        assert_eq!(code, 0);
+        assert!(written == counted(), "cut after {bytes}: {} bytes", written.len());
+        assert!(!world.proxy.call_off(), "nothing was cut after {bytes}");
+    }
+    client.close().await.unwrap();
 }
 
 /// ARCHITECTURE.md, invariant 63.

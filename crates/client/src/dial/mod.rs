@@ -1,6 +1,7 @@
 //! Connects to a target: from its address to a link, or to the reason why that failed.
 
 mod exec_server;
+mod hub;
 mod local;
 mod ssh;
 mod websocket;
@@ -67,6 +68,10 @@ pub(crate) async fn dial(target: &Target, options: &SessionOptions) -> Result<Ta
             Ok(TargetLink { link, carrier: Carrier::Socket })
         }
         Target::ExecServer(url) => exec_server::dial(url, options).await,
+        Target::Hub(hub) => {
+            let link = hub::dial(hub, options).await?;
+            Ok(TargetLink { link, carrier: Carrier::Socket })
+        }
     }
 }
 
@@ -81,13 +86,35 @@ pub(crate) async fn exec_server(url: &UrlTarget) -> Result<Link, ConnectError> {
     }
     let content = WebSocketContent::RelayFrames(limits);
     let link = websocket::dial(url, (&target, &hint), (EXEC_SERVER_PATH, content), &keep_alive).await?;
+    let limits = link::mux::Limits { message_bytes: MAX_EXEC_SERVER_MESSAGE, ..link::mux::Limits::default() };
+    relay_stream(link, &target, limits)
+}
+
+/// One stream over relay frames, as a link of its own.
+fn relay_stream(link: Link, target: &Target, limits: link::mux::Limits) -> Result<Link, ConnectError> {
     let no_random = |error: getrandom::Error| {
-        ConnectError::new(&target, ConnectStep::OpenSession, format!("cannot get random bytes: {error}"))
+        ConnectError::new(target, ConnectStep::OpenSession, format!("cannot get random bytes: {error}"))
     };
     let stream_id = crate::session::random_hex().map_err(no_random)?;
-    let limits = link::mux::Limits { message_bytes: MAX_EXEC_SERVER_MESSAGE, ..link::mux::Limits::default() };
     Ok(link::mux::harness(link, &stream_id, limits))
 }
+
+/// Opens a WebSocket at the path of a URL; the error is that of the connection.
+pub(crate) async fn open_socket(url: &UrlTarget) -> Result<link::dial::Socket, link::dial::DialError> {
+    websocket::open(url, "/").await
+}
+
+/// The headers of a request to a URL.
+pub(crate) fn headers(url: &UrlTarget) -> Result<http::HeaderMap, String> {
+    websocket::headers(url)
+}
+
+/// Explains a failed connection. `hint` is for one that is refused.
+pub(crate) fn failure(error: link::dial::DialError, target: &Target, hint: &str) -> ConnectError {
+    websocket::failure(error, target, hint)
+}
+
+pub(crate) use websocket::error_message;
 
 /// The limits of a link to an exec-server, which may send a whole file in one message.
 pub fn exec_server_limits() -> link::Limits {
@@ -158,6 +185,7 @@ pub(crate) fn timeout_hint(target: &Target) -> String {
         Target::ExecServer(url) => {
             format!("is an exec-server listening at {}, and is its machine up?", url.authority)
         }
+        Target::Hub(_) => "`rex hosts` shows which hosts are online".to_owned(),
     }
 }
 

@@ -3,7 +3,7 @@
 use http::header::AUTHORIZATION;
 use http::{HeaderMap, StatusCode};
 use link::Link;
-use link::dial::DialError;
+use link::dial::{DialError, Socket};
 
 use crate::error::{ConnectError, ConnectStep};
 use crate::options::KeepAlive;
@@ -24,15 +24,18 @@ pub(super) async fn dial(
     (path, content): (&str, WebSocketContent),
     keep_alive: &KeepAlive,
 ) -> Result<Link, ConnectError> {
-    let failed = |step, cause: &dyn std::fmt::Display| ConnectError::new(target, step, cause);
-    let headers = headers(url).map_err(|error| failed(ConnectStep::Find, &error))?;
-    let socket = link::dial::websocket(&address(url, path), &headers, &url.tls).await;
-    let socket = socket.map_err(|error| failure(error, (target, hint), &failed))?;
+    let socket = open(url, path).await.map_err(|error| failure(error, target, hint))?;
     let (link, _closer) = match content {
         WebSocketContent::Json(limits) => socket.json(keep_alive, &limits),
         WebSocketContent::RelayFrames(limits) => socket.binary(keep_alive, &limits),
     };
     Ok(link)
+}
+
+/// The same before its first message, and with the error of the connection.
+pub(super) async fn open(url: &UrlTarget, path: &str) -> Result<Socket, DialError> {
+    let headers = headers(url).map_err(DialError::Header)?;
+    link::dial::websocket(&address(url, path), &headers, &url.tls).await
 }
 
 fn address(url: &UrlTarget, default_path: &str) -> String {
@@ -49,7 +52,8 @@ fn address(url: &UrlTarget, default_path: &str) -> String {
     format!("{scheme}://{}{slash}{path}", url.authority)
 }
 
-fn headers(url: &UrlTarget) -> Result<HeaderMap, String> {
+/// The headers of a request to a URL: its token, and those for proxies.
+pub(super) fn headers(url: &UrlTarget) -> Result<HeaderMap, String> {
     let mut headers = HeaderMap::new();
     if let Some(token) = &url.token {
         let value = format!("Bearer {}", token.0).parse();
@@ -66,42 +70,42 @@ fn headers(url: &UrlTarget) -> Result<HeaderMap, String> {
     Ok(headers)
 }
 
-fn failure(
-    error: DialError,
-    (target, hint): (&Target, &str),
-    failed: &dyn Fn(ConnectStep, &dyn std::fmt::Display) -> ConnectError,
-) -> ConnectError {
+/// Explains a failed connection. `hint` is for one that is refused.
+pub(super) fn failure(error: DialError, target: &Target, hint: &str) -> ConnectError {
+    let failed = |step, cause: &dyn std::fmt::Display| ConnectError::new(target, step, cause);
     match error {
         DialError::Url { .. } | DialError::Header(_) => failed(ConnectStep::Find, &error),
         DialError::Reach { source, .. } => failed(ConnectStep::Connect, &source).hint(hint).transient(),
         DialError::Tls { source, .. } if source.kind() == std::io::ErrorKind::Unsupported => {
-            failed(ConnectStep::Authenticate, &source).hint("use ws:// or http:// if the server has no TLS")
+            failed(ConnectStep::Authenticate, &source).hint(match target {
+                Target::Hub(_) => "use http:// if the hub has no TLS",
+                _ => "use ws:// or http:// if the server has no TLS",
+            })
         }
-        DialError::Tls { source, .. } => failed(ConnectStep::Authenticate, &source)
-            .hint("set the target's caFile to the authority of its certificate"),
-        DialError::Refused { status, body } => rejected(status, &body, target, failed),
+        DialError::Tls { source, .. } => failed(ConnectStep::Authenticate, &source).hint(match target {
+            Target::Hub(_) => "name the authority of its certificate with `rex login URL --ca-file FILE`",
+            _ => "set the target's caFile to the authority of its certificate",
+        }),
+        DialError::Refused { status, body } => rejected(status, &body, target),
         DialError::Broken(_) | DialError::Late(_) => failed(ConnectStep::OpenSession, &error).transient(),
     }
 }
 
-fn rejected(
-    status: StatusCode,
-    body: &str,
-    target: &Target,
-    failed: &dyn Fn(ConnectStep, &dyn std::fmt::Display) -> ConnectError,
-) -> ConnectError {
+fn rejected(status: StatusCode, body: &str, target: &Target) -> ConnectError {
+    let failed = |step, cause: &str| ConnectError::new(target, step, cause);
     let cause = format!("the server answered {status} {}", error_message(body));
     match status {
         StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => {
-            failed(ConnectStep::Authenticate, &cause.trim_end()).hint(token_hint(target))
+            failed(ConnectStep::Authenticate, cause.trim_end()).hint(token_hint(target))
         }
-        StatusCode::NOT_FOUND => failed(ConnectStep::OpenSession, &cause.trim_end()).hint(match target {
+        StatusCode::NOT_FOUND => failed(ConnectStep::OpenSession, cause.trim_end()).hint(match target {
             Target::ExecServer(url) if url.is_harness() => "is there a rexhub at that address?",
+            Target::Hub(_) => "is there a rexhub at the address of the login?",
             Target::ExecServer(_) => "is there an exec-server at that address?",
             _ => "is there a rexd at that address?",
         }),
         status => {
-            let error = failed(ConnectStep::OpenSession, &cause.trim_end());
+            let error = failed(ConnectStep::OpenSession, cause.trim_end());
             match status.is_server_error() {
                 true => error.transient(),
                 false => error,
@@ -119,12 +123,13 @@ fn token_hint(target: &Target) -> &'static str {
         Target::ExecServer(_) => {
             "set REX_TOKEN, or tokenFile in the target, to the token of that exec-server: the content of its --ws-token-file"
         }
+        Target::Hub(_) => "sign in again with `rex login URL`",
         _ => "set REX_TOKEN, or tokenFile in the target, to a token of that daemon",
     }
 }
 
 /// The message in the body of an error response, which may be JSON.
-fn error_message(body: &str) -> String {
+pub(crate) fn error_message(body: &str) -> String {
     let Ok(json) = serde_json::from_str::<serde_json::Value>(body) else { return body.to_owned() };
     let candidates = [&json["error"]["message"], &json["message"], &json["error"]];
     candidates.into_iter().find_map(serde_json::Value::as_str).unwrap_or_default().to_owned()
@@ -142,8 +147,7 @@ mod tests {
             ("ws://h/", "the token of that exec-server"),
         ] {
             let target: Target = format!("codex:{url}").parse().unwrap();
-            let failed = |step, cause: &dyn std::fmt::Display| ConnectError::new(&target, step, cause);
-            let error = rejected(StatusCode::UNAUTHORIZED, body, &target, &failed);
+            let error = rejected(StatusCode::UNAUTHORIZED, body, &target);
             assert_eq!(error.cause, "the server answered 401 Unauthorized a token is needed");
             assert!(error.hint.as_ref().unwrap().contains(hint), "{error:?}");
         }

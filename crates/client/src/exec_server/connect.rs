@@ -138,7 +138,7 @@ impl Connector {
         resume_session_id: Option<String>,
     ) -> Result<(Link, InitializeResponse), ExecServerError> {
         let client_name = self.options.client_name.clone();
-        let params = InitializeParams { client_name, resume_session_id };
+        let params = InitializeParams { client_name, resume_session_id, session_ack: Some(true) };
         let timeout = self.options.initialize_timeout;
         let answered = tokio::time::timeout(timeout, handshake(&mut link, &params)).await;
         let initialized = answered.unwrap_or(Err(ExecServerError::InitializeTimedOut(timeout)))?;

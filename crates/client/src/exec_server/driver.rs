@@ -10,7 +10,7 @@ use link::Link;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 use wire::exec_server::envelope::{self, Message};
-use wire::exec_server::v1::{self, InitializeResponse};
+use wire::exec_server::v1::{self, InitializeResponse, SessionAckNotification};
 use wire::exec_server::{ErrorObject, code};
 use wire::jsonrpc::Id;
 
@@ -19,6 +19,7 @@ use super::error::ExecServerError;
 use super::listeners::NotificationListeners;
 use super::message::{ExecServerMessage, ExecServerRequest};
 use super::routes::{Disposition, ProcessRoutes, read_params, slice};
+use crate::acknowledge::Acknowledgements;
 use crate::connection::{Connection, DriverEndpoint, EndpointEvent, Inbox, LinkEnd, Readiness};
 
 /// The pause before a start is sent again that the server may still be executing.
@@ -35,6 +36,9 @@ pub(super) struct ExecServerDriver {
     pub(super) listeners: NotificationListeners,
     /// Starts that are sent again, and when.
     pub(super) retries: VecDeque<(Instant, ExecServerRequest)>,
+    pub(super) acknowledgements: Acknowledgements,
+    /// The events of processes that were received on this connection.
+    pub(super) received: u64,
     next_id: Arc<AtomicU64>,
 }
 
@@ -57,7 +61,10 @@ impl ExecServerDriver {
         (next_id, drained): (Arc<AtomicU64>, Arc<Notify>),
     ) -> ExecServerDriver {
         let connection = Connection::new(link, connector.address.is_some());
+        let acknowledgements = Acknowledgements::new(initialized.session_ack == Some(true));
         ExecServerDriver {
+            acknowledgements,
+            received: 0,
             endpoint: DriverEndpoint::new(connection, inbox, drained),
             connector,
             initialized,
@@ -92,11 +99,18 @@ impl ExecServerDriver {
 
     async fn serve_link(&mut self) -> LinkEnd {
         loop {
+            if let Some(received) = self.acknowledgements.take()
+                && let Ok(message) =
+                    envelope::notification(v1::SESSION_ACK, &SessionAckNotification { received })
+            {
+                self.endpoint.send(message.into());
+            }
             let is_idle = self.pending.is_empty();
+            let retry = self.retries.front().map(|(at, _)| *at);
             let ready = Readiness {
                 pending: self.pending.len(),
                 is_stalled: self.routes.is_stalled(is_idle) || self.listeners.is_stalled(is_idle),
-                wake_at: self.retries.front().map(|(at, _)| *at),
+                wake_at: retry.into_iter().chain(self.acknowledgements.due()).min(),
             };
             match self.endpoint.next(ready).await {
                 EndpointEvent::Message(message) => self.handle(message),
@@ -105,7 +119,7 @@ impl ExecServerDriver {
                     self.fail_pending(&ExecServerError::ResponseTooLarge { bytes });
                 }
                 EndpointEvent::Due => {
-                    if let Some((_, request)) = self.retries.pop_front() {
+                    if let Some((_, request)) = self.retries.pop_front_if(|(at, _)| *at <= Instant::now()) {
                         self.send(request);
                     }
                 }
@@ -163,6 +177,10 @@ impl ExecServerDriver {
                 self.respond(&id, result);
             }
             Ok(Message::Notification { method, params }) => {
+                if ProcessRoutes::is_event(&method) {
+                    self.received += 1;
+                    self.acknowledgements.received(line.len(), self.received);
+                }
                 let params = params.map_or("null", |raw| raw.get());
                 match self.routes.dispatch(&method, params) {
                     Ok(Disposition::NoProcess) => {

@@ -51,6 +51,8 @@ impl ExecServerDriver {
     /// fails the others as ambiguous.
     fn resume_on(&mut self, link: Link) {
         self.endpoint.reconnect(Connection::new(link, true));
+        self.received = 0;
+        self.acknowledgements.restarted();
         self.listeners.report_missed(MissedCause::Disconnected);
         let retries = std::mem::take(&mut self.retries).into_iter();
         let retries = retries.map(|(_, request)| ResponseTarget::Caller(request));

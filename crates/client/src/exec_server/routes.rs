@@ -260,6 +260,18 @@ impl ProcessRoutes {
         }
     }
 
+    /// Whether a notification is an event of a process.
+    pub(super) fn is_event(method: &str) -> bool {
+        let methods = [
+            v1::PROCESS_OUTPUT,
+            v1::PROCESS_EXITED,
+            v1::PROCESS_CLOSED,
+            v0::method::OUTPUT_DELTA,
+            v0::method::EXITED,
+        ];
+        methods.contains(&method)
+    }
+
     /// The process that a notification belongs to.
     pub(super) fn process_id(params: &str) -> Option<String> {
         serde_json::from_str::<ProcessParams>(params).ok().map(|params| params.process_id)

@@ -10,12 +10,12 @@ use link::Incoming;
 use tokio::sync::{Notify, watch};
 use tokio::time::Instant;
 use wire::jsonrpc::{self, Item, Message, Response, RpcError, code};
-use wire::rexd::v1::{Cancel, SessionClose, SessionOpenResult, codes};
+use wire::rexd::v1::{Cancel, Method as _, SessionAck, SessionClose, SessionOpenResult, codes};
 
-use super::acknowledge::Acknowledgements;
 use super::handshake::rpc_error;
 use super::message::{ClientMessage, ClientRequest, NewRoute};
 use super::routes::EventRoutes;
+use crate::acknowledge::Acknowledgements;
 use crate::connection::{CloseRequest, DriverEndpoint, EndpointEvent, Inbox, LinkEnd, Readiness};
 use crate::dial::{Carrier, TargetLink};
 use crate::error::Error;
@@ -47,7 +47,7 @@ impl SessionDriver {
         (next_id, drained): (Arc<AtomicU64>, Arc<Notify>),
     ) -> Box<SessionDriver> {
         let (connection, carrier) = link.into_connection();
-        let acknowledgements = Acknowledgements::new(&opened.borrow());
+        let acknowledgements = Acknowledgements::new(can_acknowledge(&opened.borrow()));
         Box::new(SessionDriver {
             endpoint: DriverEndpoint::new(connection, inbox, drained),
             carrier,
@@ -83,8 +83,10 @@ impl SessionDriver {
 
     async fn serve_link(&mut self) -> LinkEnd {
         loop {
-            if let Some(message) = self.acknowledgements.take(&self.opened.borrow().session_id) {
-                self.endpoint.send(message);
+            if let Some(last) = self.acknowledgements.take() {
+                let event_id = i64::try_from(last).unwrap_or(i64::MAX);
+                let ack = SessionAck { session_id: self.opened.borrow().session_id.clone(), event_id };
+                self.endpoint.send(jsonrpc::notification(SessionAck::NAME, &ack).into());
             }
             let retry = self.retries.front().map(|(at, _)| *at);
             let ready = Readiness {
@@ -141,8 +143,12 @@ impl SessionDriver {
         match jsonrpc::parse(line) {
             Ok(Message::Single(Item::Response(response))) => self.respond(line, &response),
             Ok(Message::Single(Item::Call(call))) => {
-                let starts = |request: &ClientRequest| matches!(request.route, NewRoute::Process(_));
-                let has_starts = self.pending.values().any(starts);
+                let starts = |request: &ClientRequest| {
+                    matches!(request.route, NewRoute::Process(_) | NewRoute::Reattached { .. })
+                };
+                // A start that is sent again later is pending too: its process may write before.
+                let retries = self.retries.iter().map(|(_, request)| request);
+                let has_starts = self.pending.values().chain(retries).any(starts);
                 self.routes.dispatch(line, &call, has_starts);
                 self.acknowledgements.received(line.len(), self.routes.last_event_id());
             }
@@ -169,10 +175,7 @@ impl SessionDriver {
                 if request.sent > 1 && is_in_progress(&error) {
                     return self.retries.push_back((Instant::now() + RETRY_AFTER, request));
                 }
-                if let NewRoute::Process(route) = request.route {
-                    route.fail(&error);
-                }
-                Err(error)
+                return request.fail(&error);
             }
         };
         // The caller may have been dropped.
@@ -186,14 +189,14 @@ impl SessionDriver {
         let longest = longest.map(|request| request.id).filter(|_| error.code == code::RESOURCE_LIMIT);
         let error = Error::from(error);
         match longest.and_then(|id| self.pending.remove(&id)) {
-            Some(request) => drop(request.response.send(Err(error))),
+            Some(request) => request.fail(&error),
             None => self.fail_pending(&error),
         }
     }
 
     fn fail_pending(&mut self, error: &Error) {
         for (_, request) in std::mem::take(&mut self.pending) {
-            request.response.send(Err(error.clone())).ok();
+            request.fail(error);
         }
     }
 
@@ -230,7 +233,7 @@ impl SessionDriver {
     /// Fails everything that depends on the session, which is lost.
     async fn fail(mut self, error: &Error) {
         for (_, request) in std::mem::take(&mut self.retries) {
-            request.response.send(Err(error.clone())).ok();
+            request.fail(error);
         }
         self.fail_pending(error);
         self.routes.fail_all(error);
@@ -248,4 +251,10 @@ fn is_in_progress(error: &Error) -> bool {
     error.rpc().is_some_and(|error| {
         error.code == codes::CONCURRENCY_CONFLICT && error.data["field"] == "idempotency_key"
     })
+}
+
+/// Whether the server keeps events until they are acknowledged.
+pub(super) fn can_acknowledge(opened: &SessionOpenResult) -> bool {
+    let has = |name: &str| opened.capabilities.iter().any(|known| known == name);
+    opened.resume_token.is_some() && has(SessionAck::NAME)
 }

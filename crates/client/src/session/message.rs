@@ -36,11 +36,28 @@ pub(crate) struct ClientRequest {
     pub(crate) sent: u32,
 }
 
+impl ClientRequest {
+    /// Fails the request, and the events of the process that it was to continue.
+    pub(crate) fn fail(self, error: &Error) {
+        if let NewRoute::Process(route) | NewRoute::Reattached { route, .. } = self.route {
+            route.fail(error);
+        }
+        // The caller may have been dropped.
+        self.response.send(Err(error.clone())).ok();
+    }
+}
+
 /// The route that a successful response creates, before the next message is read.
 #[derive(Debug)]
 pub(crate) enum NewRoute {
     None,
     Process(ProcessRoute),
+    /// The process of a route of the lost session: its reader does not see the response, so the route reports what was
+    /// dropped.
+    Reattached {
+        process_id: String,
+        route: ProcessRoute,
+    },
     Watch(queue::Sender<WatchEvent>),
 }
 
@@ -74,14 +91,19 @@ impl ProcessRoute {
                 return;
             }
         }
-        if self.skipped > 0 {
-            let bytes = std::mem::take(&mut self.skipped);
+        let skipped = std::mem::take(&mut self.skipped);
+        self.report_loss(skipped);
+        let bytes = event.kind.size() + event.line.as_ref().map_or(0, Bytes::len);
+        self.events.push(Ok(event), bytes);
+    }
+
+    /// Reports so many lost bytes of output, if any.
+    pub(crate) fn report_loss(&mut self, bytes: u64) {
+        if bytes > 0 {
             let lost = OutputLoss::Bytes { stream: "output".to_owned(), bytes };
             let event = ProcessEvent { kind: ProcessEventKind::Lost(lost), cursor: None, line: None };
             self.events.push(Ok(event), 0);
         }
-        let bytes = event.kind.size() + event.line.as_ref().map_or(0, Bytes::len);
-        self.events.push(Ok(event), bytes);
     }
 
     /// Ends the events with an error.

@@ -1,6 +1,5 @@
 //! A handle to one session on a target. Cheap to clone; a task owns the link and the state.
 
-mod acknowledge;
 mod driver;
 mod handshake;
 pub(crate) mod message;

@@ -7,10 +7,10 @@ use tokio::sync::oneshot;
 use tokio::time::Instant;
 use wire::rexd::v1::{ExecAttach, Method as _, SessionOpenResult, SessionResume};
 
-use super::acknowledge::Acknowledgements;
-use super::driver::SessionDriver;
+use super::driver::{SessionDriver, can_acknowledge};
 use super::handshake::{self, ResumeError};
 use super::message::{ClientMessage, ClientRequest, NewRoute, ProcessRoute};
+use crate::acknowledge::Acknowledgements;
 use crate::connection::{InboxEvent, LinkEnd, ReplayPolicy};
 use crate::dial::TargetLink;
 use crate::error::{Disconnect, Error, SessionLoss};
@@ -99,14 +99,20 @@ impl SessionDriver {
     fn reopen(&mut self, link: TargetLink, opened: SessionOpenResult, loss: SessionLoss) {
         let error = Error::from(loss);
         self.use_link(link);
-        self.acknowledgements = Acknowledgements::new(&opened);
+        self.acknowledgements = Acknowledgements::new(can_acknowledge(&opened));
+        let mut detached = Vec::new();
         for (_, request) in std::mem::take(&mut self.pending) {
-            // Requests that were not sent name the lost session too.
-            request.response.send(Err(error.clone())).ok();
+            match request.route {
+                // The last session was lost too before it was attached to.
+                NewRoute::Reattached { process_id, route } => detached.push((process_id, route)),
+                // Requests that were not sent name the lost session too.
+                _ => request.fail(&error),
+            }
         }
         let session_id = opened.session_id.clone();
         self.opened.send_replace(Arc::new(opened));
-        for (process_id, route) in self.routes.reset(&error) {
+        detached.extend(self.routes.reset(&error));
+        for (process_id, route) in detached {
             let cursor = i64::try_from(route.cursor).unwrap_or(i64::MAX);
             let params = ExecAttach { session_id: session_id.clone(), process_id, cursor };
             self.reattach(&params, route);
@@ -118,7 +124,8 @@ impl SessionDriver {
         let (response, _unused) = oneshot::channel();
         let id = self.next_id();
         if let Ok(message) = wire::jsonrpc::request(id, ExecAttach::NAME, params) {
-            let (message, route) = (message.into(), NewRoute::Process(route));
+            let (message, route) =
+                (message.into(), NewRoute::Reattached { process_id: params.process_id.clone(), route });
             let (method, replay) = (ExecAttach::NAME, ReplayPolicy::Safe);
             self.send(ClientRequest { id, method, message, replay, route, response, sent: 0 });
         }

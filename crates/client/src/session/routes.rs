@@ -96,19 +96,30 @@ impl EventRoutes {
     pub(super) fn open(&mut self, route: NewRoute, result: &str) {
         match route {
             NewRoute::None => {}
-            NewRoute::Process(mut route) => {
-                let Ok(params) = serde_json::from_str::<ProcessParams<'_>>(result) else { return };
-                let id = params.process_id.into_owned();
-                for (_, event) in self.early.extract_if(.., |(early, _)| *early == id) {
-                    route.push(event);
+            NewRoute::Process(route) => self.open_process(route, result),
+            NewRoute::Reattached { mut route, .. } => {
+                if let Ok(attached) = serde_json::from_str::<v1::ExecAttachResult>(result) {
+                    route.report_loss(attached.lost);
                 }
-                self.processes.insert(id, route);
+                self.open_process(route, result);
             }
             NewRoute::Watch(events) => {
                 if let Ok(watch) = serde_json::from_str::<FsWatchResult>(result) {
                     self.watches.insert(watch.watch_id, events);
                 }
             }
+        }
+    }
+
+    /// Adds the route of a process, and delivers the events that arrived before it.
+    fn open_process(&mut self, route: ProcessRoute, result: &str) {
+        let Ok(params) = serde_json::from_str::<ProcessParams<'_>>(result) else { return };
+        let id = params.process_id.into_owned();
+        let early: Vec<_> = self.early.extract_if(.., |(early, _)| *early == id).collect();
+        self.processes.insert(id, route);
+        for (id, event) in early {
+            // The last of them may be the exit, which ends the route.
+            self.deliver(&id, event);
         }
     }
 

@@ -60,8 +60,13 @@ pub(super) fn not_found(path: &str) -> RpcError {
 /// A program that could not be started; `is_missing` if it does not exist.
 pub(super) fn start_error(error: &ExecServerError, program: &str, is_missing: bool) -> RpcError {
     let errno = is_missing.then_some(ENOENT);
-    RpcError::invalid_params(rpc_error(error).message)
-        .with_data(json!({ "program": program, "errno": errno }))
+    let message = rpc_error(error).message;
+    // Servers give only the text of the system.
+    let message = match message.contains(program) {
+        true => message,
+        false => format!("could not start {program}: {message}"),
+    };
+    RpcError::invalid_params(message).with_data(json!({ "program": program, "errno": errno }))
 }
 
 /// A feature that no exec-server has.

@@ -100,6 +100,7 @@ impl BridgeProcess {
             detached: false,
             face: "codex".to_owned(),
             cursor: self.cursor(),
+            argv_truncated: false,
         }
     }
 }
@@ -113,7 +114,7 @@ impl Bridge {
         let mut processes =
             lock(&self.processes).values().map(|process| process.to_listed()).collect::<Vec<_>>();
         processes.sort_by(|one, other| one.started_at.cmp(&other.started_at));
-        Ok(v1::ExecListResult { processes })
+        Ok(v1::ExecListResult { processes, truncated: false })
     }
 
     pub(super) async fn exec_wait(&self, params: v1::ExecWait) -> Result<v1::ExecWaitResult, RpcError> {

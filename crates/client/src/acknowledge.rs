@@ -2,10 +2,7 @@
 
 use std::time::Duration;
 
-use bytes::Bytes;
 use tokio::time::Instant;
-use wire::jsonrpc;
-use wire::rexd::v1::{Method as _, SessionAck, SessionOpenResult};
 
 /// Received bytes after which an acknowledgement is sent at once.
 const MAX_BYTES: usize = 256 * 1024;
@@ -14,7 +11,7 @@ const MAX_DELAY: Duration = Duration::from_millis(20);
 
 /// The events of a session that were received and not acknowledged.
 #[derive(Debug, Default)]
-pub(super) struct Acknowledgements {
+pub(crate) struct Acknowledgements {
     is_supported: bool,
     last: u64,
     bytes: usize,
@@ -23,14 +20,12 @@ pub(super) struct Acknowledgements {
 
 impl Acknowledgements {
     /// For a new session. The first acknowledgement is due at once: it states that more will follow.
-    pub(super) fn new(opened: &SessionOpenResult) -> Acknowledgements {
-        let has = |name: &str| opened.capabilities.iter().any(|known| known == name);
-        let is_supported = opened.resume_token.is_some() && has(SessionAck::NAME);
+    pub(crate) fn new(is_supported: bool) -> Acknowledgements {
         Acknowledgements { is_supported, due: is_supported.then(Instant::now), ..Acknowledgements::default() }
     }
 
     /// A message of this many bytes was received; `last` is the last event so far.
-    pub(super) fn received(&mut self, bytes: usize, last: u64) {
+    pub(crate) fn received(&mut self, bytes: usize, last: u64) {
         if self.is_supported && last > self.last {
             self.last = last;
             self.bytes += bytes;
@@ -39,24 +34,28 @@ impl Acknowledgements {
     }
 
     /// The session was resumed. The last acknowledgement may have been lost, also the first, so it is due again.
-    pub(super) fn resumed(&mut self) {
+    pub(crate) fn resumed(&mut self) {
         (self.bytes, self.due) = (0, self.is_supported.then(Instant::now));
     }
 
+    /// The session was resumed, and events are counted anew on each connection.
+    pub(crate) fn restarted(&mut self) {
+        self.last = 0;
+        self.resumed();
+    }
+
     /// When the next acknowledgement is due.
-    pub(super) fn due(&self) -> Option<Instant> {
+    pub(crate) fn due(&self) -> Option<Instant> {
         self.due
     }
 
-    /// The acknowledgement, if it is due.
-    pub(super) fn take(&mut self, session_id: &str) -> Option<Bytes> {
+    /// The last received event, if it is to be acknowledged now.
+    pub(crate) fn take(&mut self) -> Option<u64> {
         let due = self.due?;
         if self.bytes < MAX_BYTES && due > Instant::now() {
             return None;
         }
         (self.bytes, self.due) = (0, None);
-        let event_id = i64::try_from(self.last).unwrap_or(i64::MAX);
-        let params = SessionAck { session_id: session_id.to_owned(), event_id };
-        Some(jsonrpc::notification(SessionAck::NAME, &params).into())
+        Some(self.last)
     }
 }

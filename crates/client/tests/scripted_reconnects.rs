@@ -1,0 +1,183 @@
+//! What the events of a process report after a lost connection, by a server whose every message the test writes.
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a failed test panics")]
+
+use std::time::Duration;
+
+use client::{Command, ProcessEventKind, Session, SessionOptions, Target};
+use serde_json::{Value, json};
+use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, Lines};
+use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
+use tokio::net::{UnixListener, UnixStream};
+use tokio::time::timeout;
+
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// One connection of a server whose every message the test writes.
+struct Connection {
+    requests: Lines<BufReader<OwnedReadHalf>>,
+    output: OwnedWriteHalf,
+}
+
+impl Connection {
+    async fn accept(listener: &UnixListener) -> Connection {
+        let (stream, _): (UnixStream, _) = listener.accept().await.unwrap();
+        let (input, output) = stream.into_split();
+        Connection { requests: BufReader::new(input).lines(), output }
+    }
+
+    /// The id of the next request, which must be of this method.
+    async fn request(&mut self, method: &str) -> Value {
+        let line = self.requests.next_line().await.unwrap().expect("a request");
+        let request: Value = serde_json::from_str(&line).unwrap();
+        assert_eq!(request["method"], method, "{request}");
+        request["id"].clone()
+    }
+
+    async fn send(&mut self, mut message: Value) {
+        message["jsonrpc"] = json!("2.0");
+        self.output.write_all(format!("{message}\n").as_bytes()).await.unwrap();
+    }
+}
+
+fn opened() -> Value {
+    json!({
+        "session_id": "s", "protocol": "rexd/1", "server_version": "1", "capabilities": [], "resume_token": "t",
+        "limits": {
+            "default_timeout_ms": 1, "hard_timeout_ms": 1, "max_output_bytes": 1, "max_file_read_bytes": 1,
+            "max_processes_per_session": 1, "max_concurrent_sessions": 1,
+        },
+        "workspace_roots": ["/"], "server_name": "scripted", "implementation_version": "1",
+    })
+}
+
+fn started() -> Value {
+    json!({ "process_id": "p", "started_at": "2026-01-01T00:00:00Z" })
+}
+
+fn event(method: &str, mut params: Value) -> Value {
+    (params["session_id"], params["process_id"]) = (json!("s"), json!("p"));
+    json!({ "method": method, "params": params })
+}
+
+fn output(event_id: u64, cursor: u64, data: &str) -> Value {
+    let params = json!({ "event_id": event_id, "cursor": cursor, "encoding": "utf8", "data": data });
+    event("exec.stdout", params)
+}
+
+fn exit(event_id: u64) -> Value {
+    event("exec.exit", json!({ "event_id": event_id, "exit_code": 0, "signal": null }))
+}
+
+/// A server that is still executing a start when the connection is lost and the start is sent again. The process has some
+/// events before the client has asked for the third time, and the others after that.
+async fn serve(listener: UnixListener, early: Vec<Value>, late: Vec<Value>) -> Connection {
+    let mut first = Connection::accept(&listener).await;
+    let id = first.request("session.open").await;
+    first.send(json!({ "id": id, "result": opened() })).await;
+    first.request("exec.start").await;
+    drop(first);
+    let mut second = Connection::accept(&listener).await;
+    let id = second.request("session.resume").await;
+    second.send(json!({ "id": id, "result": opened() })).await;
+    let id = second.request("exec.start").await;
+    let in_progress =
+        json!({ "code": -32006, "message": "in progress", "data": { "field": "idempotency_key" } });
+    second.send(json!({ "id": id, "error": in_progress })).await;
+    for event in early {
+        second.send(event).await;
+    }
+    let id = second.request("exec.start").await;
+    second.send(json!({ "id": id, "result": started() })).await;
+    for event in late {
+        second.send(event).await;
+    }
+    second
+}
+
+/// Does not resume a session, and opens another. Returns the request that attaches to the process.
+async fn lose_session(listener: &UnixListener) -> (Connection, Value) {
+    let mut old = Connection::accept(listener).await;
+    let id = old.request("session.resume").await;
+    old.send(json!({ "id": id, "error": { "code": -32001, "message": "unknown session" } })).await;
+    let mut new = Connection::accept(listener).await;
+    let id = new.request("session.open").await;
+    new.send(json!({ "id": id, "result": opened() })).await;
+    let id = new.request("exec.attach").await;
+    (new, id)
+}
+
+/// A server that loses its sessions, so many times, while a detached process runs, and some of the output of that process.
+async fn serve_loss(listener: UnixListener, times: usize) -> Connection {
+    let mut first = Connection::accept(&listener).await;
+    let id = first.request("session.open").await;
+    first.send(json!({ "id": id, "result": opened() })).await;
+    let id = first.request("exec.start").await;
+    first.send(json!({ "id": id, "result": started() })).await;
+    first.send(output(1, 5, "hello")).await;
+    drop(first);
+    let (mut third, mut id) = lose_session(&listener).await;
+    for _ in 1..times {
+        drop(third);
+        (third, id) = lose_session(&listener).await;
+    }
+    let attached = json!({
+        "process_id": "p", "status": "running", "exit_code": null, "signal": null, "cursor": 105, "lost": 100,
+    });
+    third.send(json!({ "id": id, "result": attached })).await;
+    third.send(output(1, 111, " world")).await;
+    third.send(exit(2)).await;
+    third
+}
+
+/// The events of the process up to its exit, behind which they end.
+async fn run<S>(command: Command, serve: impl FnOnce(UnixListener) -> S) -> String
+where
+    S: Future<Output = Connection> + Send + 'static,
+{
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("socket");
+    let serving = tokio::spawn(serve(UnixListener::bind(&path).unwrap()));
+    let session = Session::open(Target::Unix(path), SessionOptions::default()).await.unwrap();
+    let starting = session.start(command);
+    let mut process = timeout(PATIENCE, starting).await.expect("a response").unwrap();
+    let mut received = String::new();
+    while let Some(event) = timeout(PATIENCE, process.next()).await.expect("an event or the end").unwrap() {
+        match event.kind {
+            ProcessEventKind::Stdout(bytes) => received += std::str::from_utf8(&bytes).unwrap(),
+            ProcessEventKind::Exit(exit) => received += &format!(", exit {}", exit.code),
+            ProcessEventKind::Lost(lost) => received += &format!(" ({lost})"),
+            other => panic!("{other:?}"),
+        }
+    }
+    drop(timeout(PATIENCE, serving).await.expect("the server has sent all").unwrap());
+    received
+}
+
+/// ARCHITECTURE.md, invariant 47.
+#[tokio::test]
+async fn output_of_a_process_whose_repeated_start_is_in_progress_is_kept() {
+    let (early, late) = (vec![output(1, 5, "hello")], vec![output(2, 11, " world"), exit(3)]);
+    let received = run(Command::argv(["echo"]), |listener| serve(listener, early, late)).await;
+    assert_eq!(received, "hello world, exit 0");
+}
+
+#[tokio::test]
+async fn events_end_behind_an_exit_that_arrived_before_the_response_to_the_start() {
+    let early = vec![output(1, 5, "hello"), exit(2)];
+    let received = run(Command::argv(["echo"]), |listener| serve(listener, early, Vec::new())).await;
+    assert_eq!(received, "hello, exit 0");
+}
+
+/// ARCHITECTURE.md, invariant 47.
+#[tokio::test]
+async fn output_that_a_detached_process_lost_before_it_is_attached_again_is_reported() {
+    let received = run(Command::argv(["echo"]).detach(), |listener| serve_loss(listener, 1)).await;
+    assert_eq!(received, "hello (100 bytes of output were dropped) world, exit 0");
+}
+
+/// ARCHITECTURE.md, invariant 47.
+#[tokio::test]
+async fn a_detached_process_is_followed_though_the_next_session_is_lost_before_it_is_attached_to() {
+    let received = run(Command::argv(["echo"]).detach(), |listener| serve_loss(listener, 3)).await;
+    assert_eq!(received, "hello (100 bytes of output were dropped) world, exit 0");
+}
