@@ -4,7 +4,7 @@ use std::io::{self, Write as _};
 use std::process::ExitCode;
 
 use anyhow::Context as _;
-use daemon::cli::args::{self, CliCommand, ExecServerArgs, HELP, ServeArgs};
+use daemon::cli::args::{self, CliCommand, ExecServerArgs, HELP, HostArgs, RunArgs, ServeArgs};
 use daemon::cli::doctor::{Doctor, colours_wanted};
 use daemon::config::{Config, ConfigArgs, Listeners, Paths, check_config};
 use daemon::observe::{audit, log};
@@ -54,6 +54,8 @@ fn run(command: CliCommand) -> anyhow::Result<u8> {
         }
         CliCommand::Serve(faces) => serve_faces(&faces, &paths),
         CliCommand::ExecServer(face) => serve_exec_server(&face, &paths),
+        CliCommand::Host(face) => serve_host(&face, &paths),
+        CliCommand::Run(run) => attached_run(&run, &paths),
     }
 }
 
@@ -96,7 +98,21 @@ fn serve_faces(faces: &ServeArgs, paths: &Paths) -> anyhow::Result<u8> {
         false => {
             let source = &faces.config;
             let exec_server = serve::ExecServerFace::new(&listeners, &faces.ws_auth, &config)?;
-            let plan = serve::Plan { config: &config, source, paths, listeners, exec_server, passed };
+            let client_ca = faces.client_ca.clone();
+            let host = match listeners.is_host {
+                true => Some(serve::HostFace::new(&config, paths, &faces.host())?),
+                false => None,
+            };
+            let plan = serve::Plan {
+                config: &config,
+                source,
+                paths,
+                listeners,
+                client_ca,
+                exec_server,
+                host,
+                passed,
+            };
             serve::run(serve::serve(plan))?;
         }
     }
@@ -119,8 +135,35 @@ fn serve_exec_server(face: &ExecServerArgs, paths: &Paths) -> anyhow::Result<u8>
     Ok(0)
 }
 
+/// Serves only the host face. Without configured roots it could do nothing.
+fn serve_host(face: &HostArgs, paths: &Paths) -> anyhow::Result<u8> {
+    let config = Config::load(&face.config, paths)?;
+    log::to_stderr(config.server.log_level);
+    if let Some(missing) = config.no_roots_message() {
+        anyhow::bail!("{missing}");
+    }
+    for warning in &config.warnings {
+        tracing::warn!("{warning}");
+    }
+    serve::run(serve::host(&config, paths, face))?;
+    Ok(0)
+}
+
+/// Starts a run on the host of this user, and ends as the run does.
+fn attached_run(run: &RunArgs, paths: &Paths) -> anyhow::Result<u8> {
+    let config = Config::load(&run.config, paths)?;
+    let mut status = 0;
+    serve::run(async {
+        let keepers = serve::keepers(&config, paths)
+            .context("there is no state directory: set HOME or XDG_STATE_HOME")?;
+        status = daemon::cli::run::run(&config, paths, run, &keepers).await?;
+        Ok(())
+    })?;
+    Ok(status)
+}
+
 fn unsupported_face(faces: &ServeArgs) -> Option<&'static str> {
-    let requested = [(faces.stringd.is_some(), "stringd"), (faces.hub.is_some(), "the hub")];
+    let requested = [(faces.stringd.is_some(), "stringd")];
     requested.iter().find(|(is_requested, _)| *is_requested).map(|(_, name)| *name)
 }
 

@@ -1,6 +1,7 @@
 //! Runs the daemon of a configuration: one engine, the faces on top of it, and the shutdown.
 
 mod exec_server_face;
+mod host_face;
 mod listeners;
 pub mod notify;
 mod runtime;
@@ -8,6 +9,7 @@ mod signals;
 mod sockets;
 
 pub use exec_server_face::{ExecServerFace, exec_server, remote_executor};
+pub use host_face::{HostFace, host};
 pub use listeners::{Plan, serve, with_listener_files};
 pub use runtime::run;
 pub use sockets::Sockets;
@@ -84,6 +86,31 @@ fn serve_peers(face: &Rexd) -> Option<OwnedTask<()>> {
     Some(OwnedTask::spawn(peers.serve(Arc::new(face.for_peers()))))
 }
 
+/// A core for one face alone, and the shutdown signals, one of which is the closing of a terminal.
+fn alone(config: &Config, paths: &Paths) -> anyhow::Result<(Arc<Core>, signals::ShutdownSignals)> {
+    engine::process::raise_open_file_limit();
+    let ending = signals::handle_shutdown(true)?;
+    let stop = ending.stop.clone();
+    let metrics = Metrics::off();
+    let audit = open_audit(config, &metrics)?;
+    audit.iter().for_each(|file| file.start());
+    let core = Arc::new(core(config, paths, (sink(audit), metrics), stop)?);
+    Ok((core, ending))
+}
+
+/// Shows the processes and approvals of this daemon to the other daemons of this user, which ask for them by REXD.
+fn serve_peers_of(core: &Arc<Core>) -> Option<OwnedTask<()>> {
+    serve_peers(&Rexd::new(core.clone(), None, None))
+}
+
+/// Ends every session. After a second signal it does not wait: the kernel then kills the processes.
+async fn shut_down_alone(core: &Core, sessions: &[&TaskTracker], ending: &signals::ShutdownSignals) {
+    tokio::select! {
+        () = shut_down(core, sessions) => {}
+        () = ending.at_once.cancelled() => {}
+    }
+}
+
 /// Ends every session and waits for their tasks, then ends the core.
 async fn shut_down(core: &Core, sessions: &[&TaskTracker]) {
     core.stop.cancel();
@@ -122,6 +149,7 @@ pub fn core(
         max_sessions: config.limits.max_concurrent_sessions,
         sandbox: crate::core::sandbox::settings(config)?,
         guardian: paths.program.clone(),
+        adopts_orphans: false,
     };
     let budget = ByteBudget::new(config.server.max_buffered_bytes);
     let measured = budget.clone();
@@ -158,7 +186,7 @@ fn approvals(paths: &Paths) -> Approvals {
 }
 
 /// The keepers of detached processes, in the state directory; `None` if there is none.
-fn keepers(config: &Config, paths: &Paths) -> Option<Keepers> {
+pub fn keepers(config: &Config, paths: &Paths) -> Option<Keepers> {
     let state = paths.state.as_deref()?;
     let bounds = bounds(&config.limits, paths);
     let audit = config.audit.path.clone().filter(|_| config.audit.enabled);

@@ -187,3 +187,48 @@ fn a_peer_that_never_reads_cannot_keep_a_signalled_daemon_alive() {
     rexd.signal(Signal::TERM);
     assert_eq!(rexd.wait().code(), Some(0));
 }
+
+/// A profile that protects a path which does not exist.
+const MISSING: &str = "[sandbox]\nprofile = \"build\"\n\
+                       [[sandbox.profiles]]\nname = \"build\"\nwrite_roots = true\nprotect = [\"$ROOT/deep/kept\"]\n";
+
+#[test]
+fn a_killed_daemon_leaves_no_stand_in_of_a_protected_path() {
+    for containment in CONTAINMENTS {
+        let sandbox = Sandbox::with_config(MISSING);
+        let mut command = sandbox.command(REXD);
+        command.arg("--stdio").arg("--config").arg(sandbox.config());
+        command.envs(containment.map(|value| ("REXD_CONTAINMENT", value)));
+        let mut rexd = Rexd::spawn(command);
+        let session = rexd.open();
+        let line = "setsid sleep 1000 & echo ready; exec sleep 1000";
+        let process = rexd.begin(json!({ "session_id": session, "argv": ["sh", "-c", line] }));
+        rexd.until(&process, "ready");
+        assert!(sandbox.root().join("deep/kept").is_dir(), "{containment:?}: {}", rexd.log());
+        let guardian = proc::guardian(rexd.pid());
+        rexd.signal(Signal::KILL);
+        rexd.wait();
+        assert!(guardian.ends_before(Instant::now() + Duration::from_secs(60)));
+        assert!(!sandbox.root().join("deep").exists(), "{containment:?}: a stand-in is left");
+        assert!(sandbox.root().is_dir());
+    }
+}
+
+/// What another program has put into a stand-in stays.
+#[test]
+fn the_guardian_of_a_killed_daemon_removes_no_directory_with_files() {
+    let sandbox = Sandbox::with_config(MISSING);
+    let mut command = sandbox.command(REXD);
+    command.arg("--stdio").arg("--config").arg(sandbox.config());
+    let mut rexd = Rexd::spawn(command);
+    let session = rexd.open();
+    let process =
+        rexd.begin(json!({ "session_id": session, "argv": ["sh", "-c", "echo ready; exec sleep 1000"] }));
+    rexd.until(&process, "ready");
+    let guardian = proc::guardian(rexd.pid());
+    std::fs::write(sandbox.root().join("deep/kept/file"), "mine").unwrap();
+    rexd.signal(Signal::KILL);
+    rexd.wait();
+    assert!(guardian.ends_before(Instant::now() + Duration::from_secs(60)));
+    assert_eq!(std::fs::read_to_string(sandbox.root().join("deep/kept/file")).unwrap(), "mine");
+}

@@ -8,7 +8,7 @@ mod codex;
 
 use std::collections::BTreeSet;
 
-use codex::cases::{Case, Stage, all};
+use codex::cases::{Case, Stage, all, holding_server};
 use codex::outcome::Outcome;
 use codex::wired::Wired;
 use codex::{Place, Release, Server, Serving, is_original};
@@ -21,11 +21,15 @@ fn over_a_websocket(server: Server, release: Release, cases: &[Case]) -> Vec<Out
     let (place, model) = (Place::new(), Model::start(Vec::new()));
     // The same on every machine, whether it has control groups for us or not.
     let mut command = place.server_command(server);
-    command.env("REXD_CONTAINMENT", "marks").args(["--listen", "ws://127.0.0.1:0"]);
+    command
+        .env("REXD_CONTAINMENT", "marks")
+        .env("GITHUB_TOKEN", "secret")
+        .args(["--listen", "ws://127.0.0.1:0"]);
     let serving = Serving::spawn(command);
     let address = serving.address();
     let connect = || Wired::websocket(address);
-    let stage = Stage { place: &place, release, http: model.url(), connect: &connect };
+    let stage =
+        Stage { place: &place, release, http: model.url(), hold: holding_server(), connect: &connect };
     let outcomes = cases.iter().map(|case| stage.play(case)).collect();
     serving.stop();
     outcomes
@@ -35,7 +39,8 @@ fn over_a_websocket(server: Server, release: Release, cases: &[Case]) -> Vec<Out
 fn over_standard_streams(server: Server, release: Release, cases: &[Case]) -> Vec<Outcome> {
     let (place, model) = (Place::new(), Model::start(Vec::new()));
     let connect = || Wired::stdio(place.server_command(server));
-    let stage = Stage { place: &place, release, http: model.url(), connect: &connect };
+    let stage =
+        Stage { place: &place, release, http: model.url(), hold: holding_server(), connect: &connect };
     // Side by side: a released server that has had enough is only known by its silence, which takes its time.
     let (first, second) = cases.split_at(cases.len() / 2);
     let play = |cases: &[Case]| cases.iter().map(|case| stage.play(case)).collect::<Vec<_>>();

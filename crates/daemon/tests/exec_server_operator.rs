@@ -124,7 +124,7 @@ fn a_header_cannot_use_a_variable_that_commands_do_not_inherit() {
     for (variable, code) in [("GREETING", -32603), ("DEPLOY_TOKEN", -32602), ("NO_SUCH_THING", -32602)] {
         let params = json!({
             "method": "GET", "url": format!("http://{closed}/"), "requestId": variable,
-            "headers": [{"name": "x-test", "valueEnvVar": variable}],
+            "headers": [{"name": "x-test", "value": "", "valueEnvVar": variable}],
         });
         assert_eq!(codex.refused("http/request", params), code, "{variable}");
     }

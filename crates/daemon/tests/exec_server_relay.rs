@@ -1,11 +1,13 @@
 //! The relay executor against a registry and a rendezvous that behave like the released ones.
 #![expect(clippy::unwrap_used, reason = "a failed test panics")]
 
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use bytes::Bytes;
 use daemon::faces::exec_server::relay::{self, RemoteExecutorConfig, RemoteExecutorError};
 use futures_util::{SinkExt as _, StreamExt as _};
+use link::websocket::Settings;
 use link::{Incoming, Link};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
@@ -156,5 +158,61 @@ async fn registration_is_retried_after_a_server_error() {
     registered(&listener, "503 Service Unavailable", "later").await;
     registered(&listener, "200 OK", &place(&listener)).await;
     rendezvous(&listener).await;
+    running.abort();
+}
+
+/// The messages of the log, as long as the recorder is the default of the thread.
+#[derive(Clone, Default)]
+struct LogRecorder(Arc<Mutex<String>>);
+
+impl tracing::Subscriber for LogRecorder {
+    fn enabled(&self, _: &tracing::Metadata<'_>) -> bool {
+        true
+    }
+    fn new_span(&self, _: &tracing::span::Attributes<'_>) -> tracing::span::Id {
+        tracing::span::Id::from_u64(1)
+    }
+    fn record(&self, _: &tracing::span::Id, _: &tracing::span::Record<'_>) {}
+    fn record_follows_from(&self, _: &tracing::span::Id, _: &tracing::span::Id) {}
+    fn event(&self, event: &tracing::Event<'_>) {
+        struct Text<'a>(&'a mut String);
+        impl tracing::field::Visit for Text<'_> {
+            fn record_debug(&mut self, field: &tracing::field::Field, value: &dyn std::fmt::Debug) {
+                if field.name() == "message" {
+                    *self.0 += &format!("{value:?}\n");
+                }
+            }
+        }
+        event.record(&mut Text(&mut self.0.lock().unwrap()));
+    }
+    fn enter(&self, _: &tracing::span::Id) {}
+    fn exit(&self, _: &tracing::span::Id) {}
+}
+
+/// The rendezvous stays connected, and nothing comes from it any more, not even a pong.
+#[tokio::test]
+async fn a_rendezvous_that_falls_silent_is_given_up_and_dialled_again() {
+    let log = LogRecorder::default();
+    let _recorded = tracing::subscriber::set_default(log.clone());
+    let (listener, mut config) = listener().await;
+    config.keep_alive =
+        Settings { ping_every: Duration::from_millis(50), deadline: Duration::from_millis(200) };
+    let running = tokio::spawn(async move {
+        relay::run(&config, echo, &TaskTracker::new()).await.map(|never| match never {})
+    });
+    registered(&listener, "200 OK", &place(&listener)).await;
+    let mut silent = rendezvous(&listener).await;
+    send(&mut silent, "a", data(0, "first")).await;
+    assert_eq!(next_data(&mut silent).await.2, "echo first");
+    // From here on it neither reads nor writes.
+    registered(&listener, "200 OK", &place(&listener)).await;
+    let mut next = rendezvous(&listener).await;
+    send(&mut next, "a", data(0, "second")).await;
+    assert_eq!(next_data(&mut next).await.2, "echo second");
+    let logged = log.0.lock().unwrap().clone();
+    for message in ["a WebSocket is closed: the peer", "the connection to the rendezvous is gone"] {
+        assert!(logged.contains(message), "{message}:\n{logged}");
+    }
+    drop(silent);
     running.abort();
 }

@@ -3,9 +3,13 @@
 
 mod keeper_support;
 
+use std::time::Instant;
+
 use bytes::Bytes;
 use engine::Error;
-use engine::process::{Cursor, ExitCause, ExitStatus, Item, ProcessId, Signal, Stream, TerminalSize};
+use engine::process::{
+    Containment, Cursor, ExitCause, ExitStatus, Item, ProcessId, Signal, Stream, TerminalSize,
+};
 use keeper_support::{House, PATIENCE, attach, eventually, gather, read_until};
 use wire::keeper::Version;
 
@@ -146,6 +150,77 @@ async fn a_kill_from_another_daemon_ends_the_whole_tree_and_names_it() {
     }
     let closed = attached.process.closed().await.unwrap();
     assert_eq!((closed.exit, closed.cause), (ExitStatus::Signal(Signal::KILL), ExitCause::Killed));
+}
+
+/// ARCHITECTURE.md, invariant 6.
+#[tokio::test]
+async fn every_one_of_many_concurrent_kills_is_answered_with_its_own_process() {
+    for containment in [Containment::Best, Containment::Marks] {
+        let house = House::new();
+        let keepers = house.keepers_with(containment);
+        let mut started = Vec::new();
+        for _ in 0..40 {
+            started.push(keepers.start(house.argv(&["sleep", "1000"]), "test").await.unwrap());
+        }
+        let kills = started.iter().map(|one| keepers.kill(&one.id, Signal::TERM));
+        let outcomes = futures_util::future::join_all(kills).await;
+        for (one, outcome) in started.iter().zip(outcomes) {
+            let outcome = outcome.unwrap();
+            assert_eq!(outcome.killed.iter().map(|member| member.pid).collect::<Vec<_>>(), [one.pid]);
+            assert_eq!((outcome.remaining, testkit::proc::is_alive(one.pid)), (Vec::new(), false));
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_kill_is_no_timeout_if_the_process_is_dead_although_its_keeper_does_not_respond() {
+    let house = House::new();
+    let keepers = house.keepers();
+    let started = keepers.start(house.argv(&["sleep", "1000"]), "test").await.unwrap();
+    let keeper = rustix::process::Pid::from_raw(house.keeper_pid(&started.id)).unwrap();
+    rustix::process::kill_process(keeper, rustix::process::Signal::STOP).unwrap();
+    // The clock moves on as soon as nothing but a timeout is waited for.
+    tokio::time::pause();
+    let alive = keepers.kill(&started.id, Signal::KILL).await;
+    assert!(matches!(alive, Err(Error::Deadline { .. })), "{alive:?}");
+    let leader = rustix::process::Pid::from_raw(started.pid).unwrap();
+    rustix::process::kill_process(leader, rustix::process::Signal::KILL).unwrap();
+    assert!(testkit::proc::watch(started.pid).ends_before(Instant::now() + PATIENCE));
+    let outcome = keepers.kill(&started.id, Signal::KILL).await.unwrap();
+    assert!(!outcome.is_complete, "other members are unknown");
+    tokio::time::resume();
+    rustix::process::kill_process(keeper, rustix::process::Signal::CONT).unwrap();
+    house.keeper_ends(&started.id).await;
+}
+
+/// Leaves group and session, loses its parent, and ignores TERM.
+const RUNAWAY: &str = "(setsid sh -c 'trap \"\" TERM; echo runaway $$; exec sleep 1000 >/dev/null 2>&1 </dev/null' &); \
+                       echo; exec sleep 1001";
+
+/// ARCHITECTURE.md, invariant 6.
+#[tokio::test]
+async fn a_kill_of_a_detached_process_ends_grandchildren_that_left_its_group_before_it_is_answered() {
+    for (containment, signal) in [
+        (Containment::Best, Signal::KILL),
+        (Containment::Marks, Signal::KILL),
+        (Containment::Best, Signal::TERM),
+        (Containment::Marks, Signal::TERM),
+    ] {
+        let house = House::new();
+        let (keepers, mut session) = (house.keepers_with(containment), house.session());
+        let started = keepers.start(house.shell(RUNAWAY), "test").await.unwrap();
+        let mut attached = attach(&keepers, &mut session, &started.id, Cursor(0)).await.unwrap();
+        let text = read_until(&mut attached.reader, "runaway ").await;
+        let text =
+            if text.ends_with('\n') { text } else { text + &read_until(&mut attached.reader, "\n").await };
+        let line = text.lines().find(|line| line.starts_with("runaway ")).unwrap();
+        let runaway: i32 = line["runaway ".len()..].trim().parse().unwrap();
+        let outcome = keepers.kill(&started.id, signal).await.unwrap();
+        let (killed, at) = (&outcome.killed, (containment, signal));
+        assert!(!testkit::proc::is_alive(runaway), "{at:?}: {outcome:?}");
+        assert!(killed.iter().any(|member| member.pid == runaway), "{at:?}: {outcome:?}");
+        assert!(outcome.remaining.is_empty(), "{at:?}: {outcome:?}");
+    }
 }
 
 #[tokio::test]

@@ -285,16 +285,16 @@ impl Certificates {
     }
 }
 
-/// Speaks TLS; tells the answer to a ping and the certificate that was shown.
-async fn ask_tls(
+type TlsClient = tokio_rustls::client::TlsStream<tokio::net::TcpStream>;
+
+/// Connects with TLS, with a certificate of its own if one is given.
+async fn connect_tls(
     served: &ServedDaemon,
     trusted: &str,
     own: Option<&(String, String)>,
-    token: &str,
-) -> std::io::Result<(String, Vec<u8>)> {
+) -> std::io::Result<TlsClient> {
     use rustls_pki_types::pem::PemObject as _;
     use rustls_pki_types::{CertificateDer, PrivateKeyDer, ServerName};
-    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
     let mut roots = rustls::RootCertStore::empty();
     roots.add(CertificateDer::from_pem_slice(trusted.as_bytes()).unwrap()).unwrap();
     let builder =
@@ -311,7 +311,18 @@ async fn ask_tls(
     };
     let stream = tokio::net::TcpStream::connect(served.address()).await?;
     let connector = tokio_rustls::TlsConnector::from(std::sync::Arc::new(config));
-    let mut stream = connector.connect(ServerName::try_from("localhost").unwrap(), stream).await?;
+    connector.connect(ServerName::try_from("localhost").unwrap(), stream).await
+}
+
+/// Speaks TLS; tells the answer to a ping and the certificate that was shown.
+async fn ask_tls(
+    served: &ServedDaemon,
+    trusted: &str,
+    own: Option<&(String, String)>,
+    token: &str,
+) -> std::io::Result<(String, Vec<u8>)> {
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+    let mut stream = connect_tls(served, trusted, own).await?;
     let shown = stream.get_ref().1.peer_certificates().unwrap()[0].to_vec();
     let text = format!(
         "POST /rpc HTTP/1.1\r\nHost: localhost\r\n{token}Connection: close\r\nContent-Length: {}\r\n\r\n{PING}",
@@ -321,6 +332,21 @@ async fn ask_tls(
     let mut answer = String::new();
     stream.read_to_string(&mut answer).await?;
     Ok((answer, shown))
+}
+
+/// A WebSocket with a client certificate, as its bytes.
+async fn open_websocket(served: &ServedDaemon, trusted: &str, own: &(String, String)) -> TlsClient {
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+    let mut stream = connect_tls(served, trusted, Some(own)).await.unwrap();
+    let text = "GET /ws HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\
+                Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n";
+    stream.write_all(text.as_bytes()).await.unwrap();
+    let mut answer = Vec::new();
+    while !answer.ends_with(b"\r\n\r\n") {
+        answer.push(stream.read_u8().await.unwrap());
+    }
+    assert!(answer.starts_with(b"HTTP/1.1 101 "), "{}", String::from_utf8_lossy(&answer));
+    stream
 }
 
 #[tokio::test]
@@ -378,6 +404,42 @@ async fn a_client_certificate_of_the_configured_ca_is_accepted_and_no_other() {
     let token = format!("Authorization: Bearer {TOKEN}\r\n");
     assert_eq!(status(&ask_tls(&served, trusted, None, &token).await.unwrap().0), 200);
     assert!(ask_tls(&served, trusted, Some(&others.make("laptop")), &token).await.is_err());
+}
+
+/// ARCHITECTURE.md, invariant 35.
+#[tokio::test]
+async fn removing_a_client_ca_ends_the_open_connections_of_its_certificates() {
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+    let sandbox = Sandbox::with_config("");
+    let (ours, others) = (Certificates::new(), Certificates::new());
+    let (chain, key) = ours.make("localhost");
+    let both = ours.ca.clone() + &others.ca;
+    let files = [("chain.pem", chain), ("key.pem", key), ("ca.pem", both)];
+    let [chain, key, ca] = files.map(|(name, text)| sandbox.write(name, text).to_str().unwrap().to_owned());
+    sandbox.configure(&format!("[server]\nclient_ca = {ca:?}\n"));
+    let mut command = sandbox.command(env!("CARGO_BIN_EXE_rexd"));
+    command.args(["serve", "--config"]).arg(sandbox.config()).args(["--http", "127.0.0.1:0"]);
+    command.args(["--tls-cert", &chain, "--tls-key", &key]);
+    let served = ServedDaemon::spawn(command, 1);
+    let mut stays = open_websocket(&served, &ours.ca, &ours.make("ours")).await;
+    let mut ends = open_websocket(&served, &ours.ca, &others.make("others")).await;
+    let mut rest = Vec::new();
+    // Removed from the file: the connection of the other CA stays.
+    sandbox.write("ca.pem", ours.ca.clone());
+    served.signal(Signal::HUP);
+    tokio::time::timeout(PATIENCE, ends.read_to_end(&mut rest)).await.expect("the connection ends").ok();
+    assert_eq!(rest.get(..4).map(|frame| (frame[0], &frame[2..])), Some((0x88, &1008_u16.to_be_bytes()[..])));
+    let ping = [0x89, 0x80, 0, 0, 0, 0];
+    stays.write_all(&ping).await.unwrap();
+    let mut pong = [0; 2];
+    stays.read_exact(&mut pong).await.unwrap();
+    assert_eq!(pong, [0x8a, 0]);
+    // Removed from the configuration.
+    sandbox.configure("");
+    served.signal(Signal::HUP);
+    rest.clear();
+    tokio::time::timeout(PATIENCE, stays.read_to_end(&mut rest)).await.expect("the connection ends").ok();
+    assert_eq!(rest.first(), Some(&0x88), "{rest:?}");
 }
 
 /// ARCHITECTURE.md, invariant 37.

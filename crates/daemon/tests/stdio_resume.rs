@@ -95,14 +95,55 @@ fn every_byte_arrives_once_over_closed_pipes() {
 fn every_byte_arrives_once_over_a_killed_ssh() {
     let sandbox = with_high_limits();
     let sshd = Sshd::start(&sandbox);
-    let remote = format!(
-        "exec env XDG_STATE_HOME='{}' '{REXD}' --stdio --config '{}'",
-        sandbox.path("home/state").display(),
-        sandbox.config().display()
-    );
+    let remote = remote_command(&sandbox, &sandbox.config());
     let daemons =
         check_interrupted_output(|| sshd.client(&sandbox, &remote), |resuming| resuming.kill_connection());
     assert_eq!(proc::survivors(&daemons, PATIENCE), [0; 0]);
+}
+
+fn remote_command(sandbox: &Sandbox, config: &std::path::Path) -> String {
+    let state = sandbox.path("home/state");
+    format!("exec env XDG_STATE_HOME='{}' '{REXD}' --stdio --config '{}'", state.display(), config.display())
+}
+
+/// Starts a command, kills ssh, and returns the daemon and the command.
+fn start_and_kill_ssh(resuming: &mut ResumingClient<'_>) -> Vec<proc::ProcessWatch> {
+    let line = "echo $PPID $$ .; exec sleep 1000";
+    let process = resuming.call("exec.start", json!({ "argv": ["sh", "-c", line] }));
+    let output = resuming.client.until(process["process_id"].as_str().unwrap(), ".");
+    let watched = output.split_whitespace().filter_map(|pid| pid.parse().ok()).map(proc::watch).collect();
+    resuming.kill_connection();
+    watched
+}
+
+/// Of two sessions whose ssh was killed, the one with a short `resume_ms` ends, and the one with a long one, which has waited
+/// longer, is still there.
+///
+/// ARCHITECTURE.md, invariant 32.
+#[test]
+fn a_session_over_ssh_waits_as_long_as_configured() {
+    let sandbox = Sandbox::with_config("[server]\nresume_ms = 3600000\n");
+    let long = sandbox.write("long.toml", std::fs::read_to_string(sandbox.config()).unwrap());
+    let text = std::fs::read_to_string(&long).unwrap().replace("3600000", "300");
+    let short = sandbox.write("short.toml", text);
+    let sshd = Sshd::start(&sandbox);
+    let (long, short) = (remote_command(&sandbox, &long), remote_command(&sandbox, &short));
+    let mut kept = ResumingClient::open(|| sshd.client(&sandbox, &long), json!({}));
+    let mut over = ResumingClient::open(|| sshd.client(&sandbox, &short), json!({}));
+    let waiting = start_and_kill_ssh(&mut kept);
+    let ending = start_and_kill_ssh(&mut over);
+    assert_eq!(proc::survivors(&ending, PATIENCE), [0; 0]);
+    over.connect();
+    let params = over.resume();
+    assert_eq!(over.client.refused("session.resume", params)["code"], -32001);
+    assert!(waiting.iter().all(|process| !process.has_ended()), "the daemon and its command wait");
+    kept.reconnect();
+    let listed = kept.call("exec.list", json!({}))["processes"].clone();
+    assert_eq!(listed.as_array().unwrap().len(), 1);
+    kept.call("exec.kill", json!({ "process_id": listed[0]["process_id"] }));
+    kept.client.take("the exit", |message| message["method"] == "exec.exit");
+    kept.close();
+    assert_eq!(proc::survivors(&waiting, PATIENCE), [0; 0]);
 }
 
 #[test]

@@ -34,7 +34,8 @@ pub async fn run_main_with_transport(
     let daemon_paths = paths.daemon_paths();
     let config = ConfigArgs { file: paths.config_file, roots: paths.roots };
     let loaded = Config::load(&config, &daemon_paths).context("cannot read the configuration")?;
-    let face = ExecServerArgs { config, transport, ws_auth: WsAuthFlags::default(), remote: None };
+    let ws_auth = WsAuthFlags::default();
+    let face = ExecServerArgs { config, transport, ws_auth, remote: None, concurrent_requests: None };
     daemon::serve::exec_server(&loaded, &daemon_paths, &face).await
 }
 
@@ -47,7 +48,7 @@ pub async fn run_remote_executor(
     let daemon_paths = paths.daemon_paths();
     let source = ConfigArgs { file: paths.config_file, roots: paths.roots };
     let loaded = Config::load(&source, &daemon_paths).context("cannot read the configuration")?;
-    daemon::serve::remote_executor(&loaded, &daemon_paths, &config).await
+    daemon::serve::remote_executor(&loaded, &daemon_paths, &config, None).await
 }
 
 impl ExecServerRuntimePaths {

@@ -3,6 +3,7 @@
 //! Every long flag is also accepted with a single dash, as some tools that start `rexd` write it.
 
 mod exec_server;
+mod host;
 mod policy;
 
 use std::ffi::{OsStr, OsString};
@@ -15,6 +16,7 @@ use crate::cli::policy::PolicyCommand;
 use crate::config::{ConfigArgs, nearest};
 use crate::observe::audit::ShowArgs;
 pub use exec_server::{ExecServerArgs, RegistrationArgs, WsAuthFlags};
+pub use host::{HostArgs, RunArgs};
 
 /// A command of `rexd`.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -23,6 +25,10 @@ pub enum CliCommand {
     Serve(Box<ServeArgs>),
     /// Serve only the exec-server face.
     ExecServer(Box<ExecServerArgs>),
+    /// Serve only the host face.
+    Host(Box<HostArgs>),
+    /// Start a run on the host of this user and stay attached.
+    Run(Box<RunArgs>),
     /// Check this machine and the configuration.
     Doctor {
         /// Whether to print one JSON object.
@@ -72,8 +78,12 @@ pub struct ServeArgs {
     pub ws_auth: WsAuthFlags,
     /// The port of the stringd face on the loopback interface.
     pub stringd: Option<u16>,
-    /// The hub to connect to.
-    pub hub: Option<String>,
+    /// The hubs to connect to.
+    pub hubs: Vec<String>,
+    /// The id of this host.
+    pub host_id: Option<String>,
+    /// The code with which it enrols.
+    pub join: Option<String>,
     /// Certificate chain and key of the listeners.
     pub tls: Option<(PathBuf, PathBuf)>,
     /// The CA of client certificates.
@@ -116,16 +126,19 @@ pub const HELP: &str = include_str!("help.txt");
 /// Flags, and the subcommands that accept them; the empty name is a call without one.
 type FlagGroup = (&'static [&'static str], &'static [&'static str]);
 
-const WITH_ROOTS: &[&str] = &["", "serve", "exec-server", "doctor", "check-config"];
-const WITH_CONFIG: &[&str] = &["", "serve", "exec-server", "doctor", "check-config", "audit", "policy"];
+const WITH_ROOTS: &[&str] = &["", "serve", "exec-server", "host", "doctor", "check-config"];
+const WITH_CONFIG: &[&str] =
+    &["", "serve", "exec-server", "host", "run", "doctor", "check-config", "audit", "policy"];
 const SERVE: &[&str] = &["", "serve"];
 
 /// Flags with a value.
 const OPTIONS: &[FlagGroup] = &[
     (&["config"], WITH_CONFIG),
     (&["root"], WITH_ROOTS),
-    (&["http", "unix", "exec-server", "stringd", "hub", "tls-cert", "tls-key", "client-ca"], SERVE),
-    (&["listen", "remote", "executor-id", "name"], &["exec-server"]),
+    (&["http", "unix", "exec-server", "stringd", "tls-cert", "tls-key", "client-ca"], SERVE),
+    (&["hub", "host-id", "join"], &["", "serve", "host"]),
+    (&["tool"], &["run"]),
+    (&["listen", "remote", "executor-id", "name", "concurrent-requests"], &["exec-server"]),
     (&["ws-auth", "ws-token-file", "ws-token-sha256"], &["", "serve", "exec-server"]),
     (&["face", "client", "caller"], &["audit", "policy"]),
     (&["cwd", "shell", "read", "write", "remove"], &["policy"]),
@@ -150,9 +163,9 @@ fn all_flag_names() -> impl Iterator<Item = &'static str> {
 }
 
 const SUBCOMMANDS: &[&str] =
-    &["serve", "exec-server", "doctor", "check-config", "audit", "policy", "version", "help"];
+    &["serve", "exec-server", "host", "run", "doctor", "check-config", "audit", "policy", "version", "help"];
 /// Commands of later versions.
-const NOT_YET: &[&str] = &["stringd", "host", "run"];
+const NOT_YET: &[&str] = &["stringd"];
 
 /// Parses a command line without the program's name.
 pub fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<CliCommand, UsageError> {
@@ -202,10 +215,10 @@ impl ParsedFlags {
             match argument {
                 lexopt::Arg::Short('h') => parsed.flags.push(("help", OsString::new())),
                 lexopt::Arg::Short('V') => parsed.flags.push(("version", OsString::new())),
-                lexopt::Arg::Short(letter) => return Err(unknown_flag(&format!("-{letter}"))),
+                lexopt::Arg::Short(letter) => return Err(unknown_flag(&format!("-{letter}"), &parsed.words)),
                 lexopt::Arg::Long(name) => {
                     let known = all_flag_names().find(|flag| *flag == name);
-                    let name = known.ok_or_else(|| unknown_flag(&format!("--{name}")))?;
+                    let name = known.ok_or_else(|| unknown_flag(&format!("--{name}"), &parsed.words))?;
                     let value = match flag_names(OPTIONS).any(|option| option == name) {
                         true => parser.value().map_err(|error| bad_syntax(&error))?,
                         false => OsString::new(),
@@ -246,6 +259,8 @@ impl ParsedFlags {
             "" if self.has("check-config") => Ok(CliCommand::CheckConfig(self.config(operands)?)),
             "" | "serve" => self.serve(&name, operands).map(|serve| CliCommand::Serve(Box::new(serve))),
             "exec-server" => self.exec_server(operands).map(|face| CliCommand::ExecServer(Box::new(face))),
+            "run" => self.run(operands).map(|run| CliCommand::Run(Box::new(run))),
+            "host" => self.host(operands).map(|host| CliCommand::Host(Box::new(host))),
             "doctor" => Ok(CliCommand::Doctor { json: self.has("json"), config: self.config(operands)? }),
             "check-config" => Ok(CliCommand::CheckConfig(self.config(operands)?)),
             "audit" => self.audit(operands),
@@ -278,7 +293,9 @@ impl ParsedFlags {
             exec_server: self.exec_server_address()?,
             ws_auth: self.ws_auth()?,
             stringd: self.number("stringd", "port", "0 to 65535")?,
-            hub: self.text("hub")?,
+            hubs: self.texts("hub")?,
+            host_id: self.text("host-id")?,
+            join: self.text("join")?,
             tls: self.tls()?,
             client_ca: self.last("client-ca").map(PathBuf::from),
         };
@@ -286,7 +303,7 @@ impl ParsedFlags {
             || serve.unix.is_some()
             || serve.exec_server.is_some()
             || serve.stringd.is_some()
-            || serve.hub.is_some();
+            || !serve.hubs.is_empty();
         // Without a command and a listener, serve stdin and stdout.
         let bare = name.is_empty() && !listens && !serve.stdio;
         Ok(ServeArgs { stdio: serve.stdio || bare, bare, ..serve })
@@ -327,6 +344,13 @@ impl ParsedFlags {
         value.to_str().map(|text| Some(text.to_owned())).ok_or_else(error)
     }
 
+    /// Every value of a flag that can be repeated.
+    fn texts(&self, name: &str) -> Result<Vec<String>, UsageError> {
+        let values = self.flags.iter().filter(|(flag, _)| *flag == name);
+        let error = || UsageError::new(format!("the value of --{name} is not UTF-8"), "use UTF-8");
+        values.map(|(_, value)| value.to_str().map(str::to_owned).ok_or_else(error)).collect()
+    }
+
     fn number<T: FromStr>(&self, name: &str, kind: &str, expected: &str) -> Result<Option<T>, UsageError> {
         let Some(text) = self.text(name)? else { return Ok(None) };
         let error =
@@ -361,7 +385,14 @@ fn bad_syntax(error: &lexopt::Error) -> UsageError {
     UsageError::new(error.to_string(), "run `rexd --help` for the flags and their values")
 }
 
-fn unknown_flag(flag: &str) -> UsageError {
+fn unknown_flag(flag: &str, words: &[OsString]) -> UsageError {
+    if let [command, operands @ ..] = words
+        && command == "exec-server"
+        && let Some(error) =
+            exec_server::unsupported_command(operands).or_else(|| exec_server::unsupported_flag(flag))
+    {
+        return error;
+    }
     let hint = match nearest(flag.trim_start_matches('-'), all_flag_names()) {
         Some(name) => format!("did you mean --{name}?"),
         None => "run `rexd --help` for the flags".to_owned(),

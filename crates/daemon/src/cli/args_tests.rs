@@ -45,12 +45,14 @@ fn serve_accepts_the_flags_of_every_face() {
         exec_server: Some("127.0.0.1:0".parse().unwrap()),
         ws_auth: Default::default(),
         stringd: Some(3100),
-        hub: Some("http://h".to_owned()),
+        hubs: vec!["http://h".to_owned(), "wss://i".to_owned()],
+        host_id: Some("me".to_owned()),
+        join: Some("code".to_owned()),
         tls: Some(("c.pem".into(), "k.pem".into())),
         client_ca: Some("ca.pem".into()),
     };
     let line = "serve --config c --root r --http 127.0.0.1:0 --unix s --exec-server ws://127.0.0.1:0 --stringd 3100 \
-                --hub http://h --tls-cert c.pem --tls-key k.pem --client-ca ca.pem";
+                --hub http://h --hub wss://i --host-id me --join code --tls-cert c.pem --tls-key k.pem --client-ca ca.pem";
     assert_eq!(serve(line), expected);
     assert_eq!(serve(&line.replace("serve --config", "--config")), expected);
 }
@@ -68,6 +70,14 @@ fn the_other_commands_are_parsed() {
             CliCommand::CheckConfig(ConfigArgs { file: Some("f".into()), roots: vec![] }),
         ),
         ("audit verify f", CliCommand::AuditVerify("f".into())),
+        (
+            "run --tool codex -- ls -l",
+            CliCommand::Run(Box::new(RunArgs {
+                tool: "codex".to_owned(),
+                command: vec!["ls".to_owned(), "-l".to_owned()],
+                ..RunArgs::default()
+            })),
+        ),
         ("version", CliCommand::Version),
         ("--version", CliCommand::Version),
         ("-V", CliCommand::Version),
@@ -101,8 +111,8 @@ fn an_invalid_command_line_gets_one_line_and_a_hint() {
         ),
         ("check-config a b", "rexd: unexpected file \"b\"\nhint: pass one configuration file"),
         (
-            "run -- ls",
-            "rexd: `rexd run` is not supported by this version\nhint: run `rexd --stdio` to serve REXD",
+            "run",
+            "rexd: missing command of `rexd run`\nhint: use `rexd run -- COMMAND...` or `rexd run --tool NAME`",
         ),
         (
             "--config",
@@ -112,9 +122,45 @@ fn an_invalid_command_line_gets_one_line_and_a_hint() {
     for (line, expected) in table {
         assert_eq!(parsed(line).unwrap_err().to_string(), expected, "{line}");
     }
-    for face in ["stringd 3100", "host --hub u", "run"] {
-        assert!(parsed(face).unwrap_err().message.ends_with("is not supported by this version"), "{face}");
+    let unsupported = parsed("stringd 3100").unwrap_err().message;
+    assert!(unsupported.ends_with("is not supported by this version"), "{unsupported}");
+}
+
+#[test]
+fn the_flags_of_codex_are_accepted_or_refused_with_a_reason() {
+    // Everything in `codex exec-server --help` of 0.166.0.
+    let accepted = "--concurrent-requests 4 --listen stdio --ws-auth capability-token --ws-token-file f";
+    assert!(parsed(&format!("exec-server {accepted}")).is_ok());
+    for flag in [
+        "-c a=b",
+        "--enable x",
+        "--disable x",
+        "--strict-config",
+        "--linux-sandbox-pid-namespace inherit",
+        "--proxy-private-ips-via-upstream",
+        "--ws-shared-secret-file f",
+        "--ws-issuer i",
+        "--ws-audience a",
+        "--ws-max-clock-skew-seconds 1",
+        "--remote-transport direct",
+        "--environment-id e",
+        "--use-agent-identity-auth",
+        "--executor-credential-stdin",
+        "--aws-sigv4",
+        "--aws-profile p",
+        "--aws-region r",
+        "--aws-service s",
+        "--exit-on-stdin-close",
+        "forward --connect ws://h:1",
+    ] {
+        let error = parsed(&format!("exec-server {flag}")).unwrap_err();
+        let name = flag.split(' ').next().unwrap();
+        assert!(error.message.contains("does not support") && error.message.contains(name), "{error}");
     }
+    for bad in ["0", "x", "-1"] {
+        assert!(parsed(&format!("exec-server --concurrent-requests={bad}")).is_err(), "{bad}");
+    }
+    assert!(parsed("serve --enable x").unwrap_err().message.starts_with("unknown flag"));
 }
 
 #[test]

@@ -25,6 +25,8 @@ pub struct Listeners {
     pub exec_server: Option<SocketAddr>,
     /// Whether the exec-server face registers with a hub.
     pub registers: bool,
+    /// Whether the daemon is the host of a hub.
+    pub is_host: bool,
 }
 
 impl Listeners {
@@ -33,7 +35,7 @@ impl Listeners {
     /// beside sockets only if `--stdio` is given: under a service manager they have no client.
     pub fn new(flags: &ServeArgs, config: &Config) -> Result<Self, ConfigError> {
         let file = &config.server;
-        let others = flags.exec_server.is_some() || flags.stringd.is_some() || flags.hub.is_some();
+        let others = flags.exec_server.is_some() || flags.stringd.is_some() || !flags.hubs.is_empty();
         let names_socket = flags.http.is_some() || flags.unix.is_some();
         let asks_stdio = flags.stdio && !flags.bare;
         if (asks_stdio && !names_socket && !others) || (flags.bare && file.stdio) {
@@ -49,9 +51,11 @@ impl Listeners {
         }
         let exec_server = flags.exec_server.or(config.exec_server.listen);
         let registers = config.exec_server.remote.is_some();
-        let listens = http.is_some() || unix.is_some() || others || exec_server.is_some() || registers;
+        let is_host = !flags.hubs.is_empty() || !config.host.hubs.is_empty();
+        let others = others || exec_server.is_some() || registers || is_host;
+        let listens = http.is_some() || unix.is_some() || others;
         let stdio = asks_stdio || (!listens && file.stdio);
-        Ok(Self { stdio, http, unix, tls, client_ca, exec_server, registers })
+        Ok(Self { stdio, http, unix, tls, client_ca, exec_server, registers, is_host })
     }
 
     /// Whether there is no listener. A service manager can still pass sockets.
@@ -61,8 +65,8 @@ impl Listeners {
 
     /// Whether stdin and stdout are the only listener.
     pub fn is_stdio_alone(&self) -> bool {
-        let exec_server = self.exec_server.is_some() || self.registers;
-        self.stdio && self.http.is_none() && self.unix.is_none() && !exec_server
+        let others = self.exec_server.is_some() || self.registers || self.is_host;
+        self.stdio && self.http.is_none() && self.unix.is_none() && !others
     }
 
     /// Whether other machines can reach the HTTP listener without TLS, so that tokens can be intercepted.

@@ -3,6 +3,7 @@
 mod approvals;
 mod auth;
 mod exec_server;
+mod host;
 mod keepers;
 mod limits;
 mod listeners;
@@ -18,6 +19,7 @@ mod telemetry;
 pub use approvals::ApprovalsConfig;
 pub use auth::{AuthConfig, CertificateConfig, TokenConfig, TokenSource};
 pub use exec_server::ExecServerConfig;
+pub use host::{HostConfig, ShareScope};
 pub use keepers::KeepersConfig;
 pub use link::listen::TlsFiles;
 pub use listeners::Listeners;
@@ -66,6 +68,8 @@ pub struct Config {
     pub server: ServerConfig,
     /// The exec-server face.
     pub exec_server: ExecServerConfig,
+    /// The host face.
+    pub host: HostConfig,
     /// Whether a write is flushed to disk before its response.
     pub durable_writes: bool,
     /// Metrics and traces.
@@ -121,6 +125,7 @@ impl Config {
             audit: server::audit(root.section("audit")?)?,
             server: server::server(root.section("server")?)?,
             exec_server: exec_server::read(root.section("exec_server")?)?,
+            host: host::read(root.section("host")?)?,
             durable_writes: root.section("files")?.boolean("durable", true)?,
             telemetry: telemetry::read(root.section("telemetry")?)?,
             keepers: keepers::read(root.section("keepers")?)?,

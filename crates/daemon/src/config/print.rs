@@ -8,7 +8,7 @@ use engine::limits::OnOutputLimit;
 use engine::policy::PolicySettings;
 use engine::sandbox::OnGap;
 
-use super::{Config, ConfigArgs, Listeners, OFF, Paths};
+use super::{Config, ConfigArgs, Listeners, OFF, Paths, ShareScope};
 use crate::cli::args::ServeArgs;
 use crate::net::auth;
 
@@ -68,6 +68,7 @@ fn access(config: &Config, paths: &Paths, out: &mut dyn Write) -> io::Result<()>
         exec_server.remote.as_ref().map(|remote| format!("{} at {}", remote.executor_id, remote.url));
     let found: Vec<String> = [listen, remote].into_iter().flatten().collect();
     line(out, "exec-server", if found.is_empty() { "off".to_owned() } else { found.join(", ") })?;
+    line(out, "hubs", hubs(config))?;
     line(out, "tls", path_or(server.tls.as_ref().map(|tls| tls.certificate.as_path()), "off"))?;
     for token in auth::report(config, paths) {
         line(out, "token", format_args!("{}: {}", token.name, token.found))?;
@@ -84,6 +85,17 @@ fn access(config: &Config, paths: &Paths, out: &mut dyn Write) -> io::Result<()>
         Ok(_) => Ok(()),
         Err(error) => writeln!(out, "warning: {error}"),
     }
+}
+
+fn hubs(config: &Config) -> String {
+    let host = &config.host;
+    let hubs: Vec<String> = host.hubs.iter().map(ToString::to_string).collect();
+    let shared = match host.share {
+        ShareScope::All => "runs and processes of other faces",
+        ShareScope::Runs => "runs only",
+    };
+    let rexd = if host.rexd { ", with REXD" } else { "" };
+    if hubs.is_empty() { "none".to_owned() } else { format!("{}: {shared}{rexd}", hubs.join(", ")) }
 }
 
 fn line(out: &mut dyn Write, name: &str, value: impl Display) -> io::Result<()> {

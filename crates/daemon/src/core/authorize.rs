@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use engine::Error;
 use engine::approval::{
-    ApprovalAnswer, ApprovalHandle, ApprovalRequest, Approvals, Choice, FileAction, GrantHolder, Operation,
-    Resolution, Scope,
+    ApprovalAnswer, ApprovalHandle, ApprovalIdentity, ApprovalRequest, Approvals, Choice, FileAction,
+    GrantHolder, Operation, Resolution, Scope,
 };
 use engine::audit::{self, ApprovalOutcome, PolicyOutcome};
 use engine::policy::{CommandLine, Decision, PathAccess, PolicyOperation, Verdict};
@@ -20,6 +20,7 @@ use super::effects::{CommandEffects, Effects, FileEffects, PreviewFn, ResolvedFi
 use super::peers::Peers;
 use super::request::RequestContext;
 use super::runtime_policy::RuntimePolicy;
+use super::table::AlwaysAsks;
 
 /// What a request was authorized for. Empty until it is; clones share one value, so that a path that was checked before
 /// the decision sees it when it is opened.
@@ -84,21 +85,33 @@ pub struct ApprovalNeeded {
     approved: Vec<PathBuf>,
     preview: Option<PreviewDigest>,
     timeout: Duration,
+    /// The approval that an earlier daemon has requested.
+    earlier: Option<ApprovalIdentity>,
 }
 
-/// Checks a request against the policy, and returns the decision if the policy has one. `was_approved` is true for a request that an approver has accepted: it is not
-/// asked about again, but a newer policy may deny it. May wait for a disk if the request has effects on files.
+/// Whether a request is asked about.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Asking {
+    /// It is, even where the policy allows.
+    pub always: Option<AlwaysAsks>,
+    /// An approver has accepted it: it is not asked about again, but a newer policy may deny it.
+    pub was_approved: bool,
+}
+
+/// Checks a request against the policy, and returns the decision if the policy has one. May wait for a disk if the request has effects on files.
 pub fn authorize(
     policy: &RuntimePolicy,
     context: &RequestContext,
     effects: &Effects,
     digest: &dyn Fn() -> String,
-    was_approved: bool,
+    asking: Asking,
 ) -> Result<Option<PolicyOutcome>, Refusal> {
-    let check = PolicyCheck { policy, context, digest, was_approved };
+    let check = PolicyCheck { policy, context, digest, asking };
     match effects {
         Effects::Command(command) => check.command(command).map(Some),
-        Effects::Files(files) if policy.policy.restricts_files() => check.files(files).map(Some),
+        Effects::Files(files) if policy.policy.restricts_files() || asking.always.is_some() => {
+            check.files(files).map(Some)
+        }
         Effects::Files(_) | Effects::None => Ok(None),
     }
 }
@@ -107,7 +120,7 @@ struct PolicyCheck<'a> {
     policy: &'a RuntimePolicy,
     context: &'a RequestContext,
     digest: &'a dyn Fn() -> String,
-    was_approved: bool,
+    asking: Asking,
 }
 
 impl PolicyCheck<'_> {
@@ -153,8 +166,14 @@ impl PolicyCheck<'_> {
         ask: impl FnOnce(Decision) -> Result<Box<ApprovalNeeded>, Refusal>,
     ) -> Result<PolicyOutcome, Refusal> {
         match decision.verdict {
-            Verdict::Allow => Ok(policy_outcome(&decision)),
-            Verdict::Ask if self.was_approved => Ok(policy_outcome(&decision)),
+            Verdict::Allow | Verdict::Ask if self.asking.was_approved => Ok(policy_outcome(&decision)),
+            Verdict::Allow => match self.asking.always {
+                Some(AlwaysAsks { rule, reason }) => {
+                    let (rule, reason) = (rule.into(), reason.to_owned());
+                    Err(Refusal::Ask(ask(Decision { verdict: Verdict::Ask, rule, reason, ..decision })?))
+                }
+                None => Ok(policy_outcome(&decision)),
+            },
             Verdict::Ask => Err(Refusal::Ask(ask(decision)?)),
             Verdict::Deny | Verdict::NoShell => Err(denied(decision)),
         }
@@ -193,7 +212,13 @@ impl PolicyCheck<'_> {
     }
 
     fn decide(&self, operation: PolicyOperation<'_>) -> Decision {
-        self.policy.policy.decide(&self.context.requester.query(operation))
+        let risk = self.asking.always.map(|_| engine::policy::risk(&operation));
+        let decision = self.policy.policy.decide(&self.context.requester.query(operation));
+        // The policy computes the risk only of what it does not allow.
+        match risk {
+            Some(risk) if decision.verdict == Verdict::Allow => Decision { risk, ..decision },
+            _ => decision,
+        }
     }
 
     fn ask(
@@ -206,15 +231,21 @@ impl PolicyCheck<'_> {
         let request = ApprovalRequest {
             requester: self.context.requester.approval_requester(),
             method: self.context.method,
+            client_request: self.context.request_id.clone(),
             operation,
             fingerprint: (self.digest)(),
-            rule_fingerprint: self.policy.policy.rule_fingerprint(&decision.rule),
+            rule_fingerprint: match self.asking.always {
+                // The rule of a protocol never changes.
+                Some(always) if always.rule == &*decision.rule => Some(0),
+                _ => self.policy.policy.rule_fingerprint(&decision.rule),
+            },
             rule: decision.rule.to_string(),
             reason: decision.reason,
             risk: decision.risk,
         };
         let timeout = self.policy.approvals.within;
-        Box::new(ApprovalNeeded { request, decision: outcome, approved, preview, timeout })
+        let earlier = self.context.earlier_approval.clone();
+        Box::new(ApprovalNeeded { request, decision: outcome, approved, preview, timeout, earlier })
     }
 }
 
@@ -250,8 +281,8 @@ impl ApprovalNeeded {
         authorization: &Authorization,
         wait: ApprovalWait<'_>,
     ) -> (Option<audit::ApprovalRecord>, Result<(), Error>) {
-        let ApprovalNeeded { request, approved, preview, timeout, .. } = self;
-        let (record, result) = decide((approvals, peers), request, timeout, wait).await;
+        let ApprovalNeeded { request, approved, preview, timeout, earlier, .. } = self;
+        let (record, result) = decide((approvals, peers), request, (timeout, earlier), wait).await;
         if result.is_ok() {
             authorization.grant(approved, preview);
         }
@@ -265,7 +296,11 @@ async fn request_approval(
     (approvals, peers): (&Approvals, Option<&Peers>),
     request: ApprovalRequest,
     timeout: Duration,
+    earlier: Option<ApprovalIdentity>,
 ) -> (Result<ApprovalHandle, Error>, bool) {
+    if let Some(earlier) = earlier {
+        return (approvals.request_again(request, earlier).await, false);
+    }
     match (approvals.request(request.clone(), timeout).await, peers) {
         (Err(Error::NoApprover { .. }), Some(peers)) => {
             peers.call_approvers().await;
@@ -278,10 +313,16 @@ async fn request_approval(
 async fn decide(
     (approvals, peers): (&Approvals, Option<&Peers>),
     request: ApprovalRequest,
-    timeout: Duration,
+    (timeout, earlier): (Duration, Option<ApprovalIdentity>),
     wait: ApprovalWait<'_>,
 ) -> (Option<audit::ApprovalRecord>, Result<(), Error>) {
     let rule = request.rule.clone();
+    if let Some(ApprovalIdentity { id, .. }) = &earlier
+        && let Some(answer) = approvals.earlier_answer(id).await
+    {
+        // Answered just before the earlier daemon ended.
+        return resolved(Resolution::Answered(answer), (id, rule), timeout);
+    }
     if let Some(grant) = approvals.find_grant(&request) {
         let refused = Error::Refused { rule, approval: None, by: grant.by.clone() };
         let (outcome, result) = match grant.choice {
@@ -297,7 +338,7 @@ async fn decide(
         return (Some(record), result);
     }
     let (requested, were_called) = tokio::select! {
-        requested = request_approval((approvals, peers), request, timeout) => requested,
+        requested = request_approval((approvals, peers), request, timeout, earlier) => requested,
         () = wait.cancel.cancelled() => return (None, Err(Error::Cancelled)),
         () = wait.over.cancelled() => return (None, Err(Error::Gone)),
     };
@@ -320,6 +361,15 @@ async fn decide(
         () = wait.cancel.cancelled() => Resolution::Withdrawn,
         () = wait.over.cancelled() => Resolution::Abandoned,
     };
+    resolved(resolution, (&id, rule), timeout)
+}
+
+/// What the audit records of an approval, and whether the request may run.
+fn resolved(
+    resolution: Resolution,
+    (id, rule): (&Arc<str>, String),
+    timeout: Duration,
+) -> (Option<audit::ApprovalRecord>, Result<(), Error>) {
     let record = |by: Option<Arc<str>>, scope: Option<Scope>, outcome| {
         Some(audit::ApprovalRecord { id: Some(id.clone()), by, scope: scope.map(Scope::name), outcome })
     };

@@ -11,6 +11,7 @@
 //! | [`events`] | logs of processes as numbered events, with replay |
 //! | [`sandbox`], [`approvals`], [`runtime_policy`] | the operator's configuration at run time |
 //! | [`resume`] | `rexd --stdio` after its streams are gone |
+//! | [`terminal`] | the screen of a terminal, and the prompts on it |
 //! | [`peers`] | the other daemons of this user |
 
 /// Implements `Debug` by the type's name alone, for types whose fields have nothing to show.
@@ -45,6 +46,7 @@ pub mod session;
 pub(crate) mod sockets;
 pub(crate) mod state;
 pub mod table;
+pub mod terminal;
 
 use std::sync::Arc;
 use std::time::Duration;

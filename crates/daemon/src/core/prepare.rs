@@ -70,7 +70,7 @@ impl<F: Face> PrepareContext<'_, F> {
     }
 
     fn rules(&self, authorization: Authorization) -> PathRules {
-        let Session { core, requester, .. } = self.session;
-        PathRules { policy: core.policy.clone(), requester: requester.clone(), authorization }
+        let (policy, requester) = (self.session.core.policy.clone(), self.request.requester.clone());
+        PathRules { policy, requester, authorization }
     }
 }

@@ -127,6 +127,10 @@ pub struct RequestContext {
     pub requester: Requester,
     /// The name of its method.
     pub method: &'static str,
+    /// The id that its client gave it, in protocols that match approvals to requests.
+    pub request_id: Option<Arc<str>>,
+    /// The approval that an earlier daemon has requested for it.
+    pub earlier_approval: Option<approval::ApprovalIdentity>,
     /// The directory that its relative paths start in.
     pub cwd: Arc<PathBuf>,
     /// What it was authorized for, once it was.

@@ -86,6 +86,11 @@ impl Responder {
         }
     }
 
+    /// Who makes the request; `None` once it is answered.
+    pub fn requester(&self) -> Option<&Requester> {
+        self.record.as_ref().map(|record| &record.requester)
+    }
+
     /// Sets what the audit records of the parameters.
     pub fn set_details(&mut self, details: Details) {
         if let Some(record) = &mut self.record {

@@ -4,6 +4,7 @@ use std::ffi::OsString;
 use std::sync::{Arc, PoisonError, RwLock};
 
 use engine::Policy;
+use link::dial::Proxies;
 
 use crate::config::{ApprovalsConfig, Config, Paths};
 use crate::core::sandbox::Sandbox;
@@ -15,6 +16,8 @@ pub struct RuntimePolicy {
     pub policy: Policy,
     /// The environment that commands inherit, already filtered.
     pub environment: Vec<(OsString, OsString)>,
+    /// The proxies that the environment of this process names.
+    pub proxies: Proxies,
     /// Who can answer approval requests, and how long they stay open.
     pub approvals: ApprovalsConfig,
     /// The sandbox profiles of commands.
@@ -26,6 +29,7 @@ impl RuntimePolicy {
     pub fn new(config: &Config, paths: &Paths) -> RuntimePolicy {
         RuntimePolicy {
             environment: config.policy.environment().apply(std::env::vars_os(), &Default::default()),
+            proxies: Proxies::from_variables(|name| std::env::var(name).ok()),
             policy: config.policy.clone(),
             approvals: config.approvals.clone(),
             sandbox: Sandbox::new(config, paths),

@@ -4,6 +4,7 @@ use std::fs::DirBuilder;
 use std::io;
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
 use std::path::Path;
+use std::sync::OnceLock;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use rustix::fs::{Mode, OFlags};
@@ -43,9 +44,38 @@ pub(crate) fn detach_standard_streams() -> io::Result<()> {
 
 /// The start time of a process in clock ticks since boot; `None` if there is no such process.
 pub(crate) fn process_start(pid: u32) -> Option<u64> {
-    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // The program's name can contain spaces and parentheses; the fields follow the last parenthesis.
-    stat.rsplit_once(')')?.1.split_whitespace().nth(19)?.parse().ok()
+    stat_fields(pid)?.split_whitespace().nth(19)?.parse().ok()
+}
+
+/// The name of this process on this machine: its pid and start time.
+pub(crate) fn own_name() -> &'static str {
+    static NAME: OnceLock<String> = OnceLock::new();
+    NAME.get_or_init(|| {
+        let pid = std::process::id();
+        format!("{pid}.{}", process_start(pid).unwrap_or(0))
+    })
+}
+
+/// Whether the process with this [name](own_name) has not been reaped.
+pub(crate) fn is_running(name: &str) -> bool {
+    let name = name.split_once('.').and_then(|(pid, start)| Some((pid.parse().ok()?, start.parse().ok()?)));
+    name.is_some_and(|(pid, start)| process_start(pid) == Some(start))
+}
+
+/// Whether a process is a child of `parent` and has not exited.
+pub(crate) fn is_running_child(pid: u32, parent: u32) -> bool {
+    let Some(stat) = stat_fields(pid) else { return false };
+    let mut fields = stat.split_whitespace();
+    let (state, found) = (fields.next(), fields.next());
+    !matches!(state, Some("Z" | "X")) && found.is_some_and(|found| found == parent.to_string())
+}
+
+/// The fields of `/proc/PID/stat` from the state on. They follow the last parenthesis: the program's name can contain
+/// spaces and parentheses.
+fn stat_fields(pid: u32) -> Option<String> {
+    let mut stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    let name_end = stat.rfind(')')?;
+    Some(stat.split_off(name_end + 1))
 }
 
 /// Milliseconds since the Unix epoch; times before it become 0.

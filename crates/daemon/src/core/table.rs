@@ -101,6 +101,8 @@ type PrepareFn<F, P> = fn(&Arc<P>, &PrepareContext<'_, F>) -> Result<Prepared<F>
 /// A checked request: its effects, and the action that runs once they are authorized.
 pub struct Prepared<F: Face> {
     pub(super) effects: Effects,
+    /// Whether a person decides even where the policy allows.
+    pub(super) always_asks: Option<AlwaysAsks>,
     pub(super) run: RequestAction<F>,
 }
 
@@ -130,8 +132,22 @@ impl<F: Face> Prepared<F> {
         effects: Effects,
         run: impl FnOnce(&mut Session<F>, AuthorizedRequest) + Send + 'static,
     ) -> Prepared<F> {
-        Prepared { effects, run: Box::new(run) }
+        Prepared { effects, always_asks: None, run: Box::new(run) }
     }
+
+    /// The same, but a person decides even where the policy allows.
+    pub fn asking(self, always_asks: AlwaysAsks) -> Prepared<F> {
+        Prepared { always_asks: Some(always_asks), ..self }
+    }
+}
+
+/// A rule of a protocol: a person decides about every request of a method.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct AlwaysAsks {
+    /// The name of the rule; an answer for the session holds for all requests under it.
+    pub rule: &'static str,
+    /// The reason for the approver.
+    pub reason: &'static str,
 }
 
 /// The row of a method that runs in a session.

@@ -8,6 +8,7 @@ use bytes::Bytes;
 use engine::Error;
 use engine::process::{
     Cursor, Keeper, KeeperEvent, KeeperReply, KillOutcome, NextKeeperEvent, Signal, TerminalSize,
+    TerminalState,
 };
 use tokio::sync::Mutex;
 use tokio::task::JoinHandle;
@@ -73,7 +74,11 @@ impl KeeperClient {
                         self.source = Source::Disk(read_next(reader));
                         break event;
                     }
-                    Ok((_, Ok(None) | Err(_))) | Err(_) => break self.end()?,
+                    Ok((_, Err(error))) if is_exhausted(&error) => self.retry_later(),
+                    Ok((_, Ok(None) | Err(_))) | Err(_) => match self.end() {
+                        Ok(event) => break event?,
+                        Err(_) => self.retry_later(),
+                    },
                 },
                 Source::Ended => return None,
             }
@@ -88,7 +93,7 @@ impl KeeperClient {
     }
 
     async fn reconnect(&mut self) {
-        if !self.dir.is_alive() {
+        if self.dir.has_ended() {
             self.source = Source::Disk(read_next(SegmentReader::new(&self.dir.path.join(LOG), self.at)));
             return;
         }
@@ -106,17 +111,28 @@ impl KeeperClient {
         };
     }
 
+    fn retry_later(&mut self) {
+        self.source = Source::Disconnected(Instant::now() + RETRY_PAUSE);
+    }
+
     /// The events at the end of the log: lost output before the recorded end, then the end itself.
-    fn end(&mut self) -> Option<KeeperEvent> {
-        let status = self.dir.status();
+    fn end(&mut self) -> io::Result<Option<KeeperEvent>> {
+        let status = self.dir.status()?;
         let end = status.as_ref().map_or_else(|| self.dir.end(), |status| status.end);
         if self.at < end {
             self.source = Source::Disconnected(Instant::now());
-            return Some(KeeperEvent::Lost { next: Cursor(end) });
+            return Ok(Some(KeeperEvent::Lost { next: Cursor(end) }));
         }
         self.source = Source::Ended;
-        status.map(|status| KeeperEvent::Closed(convert::summary_from_wire(status.closed)))
+        Ok(status.map(|status| KeeperEvent::Closed(convert::summary_from_wire(status.closed))))
     }
+}
+
+/// Whether a file could not be opened for lack of descriptors or memory: it may succeed later.
+fn is_exhausted(error: &io::Error) -> bool {
+    use rustix::io::Errno;
+    let code = Errno::from_io_error(error);
+    matches!(code, Some(Errno::MFILE | Errno::NFILE | Errno::NOMEM))
 }
 
 /// The event of a frame. Other messages are responses; messages of a newer keeper are ignored.
@@ -165,6 +181,11 @@ impl Keeper for KeeperClient {
         let dir = self.dir.clone();
         Box::pin(async move { client_connection::resize(&dir, size).await })
     }
+
+    fn terminal(&self) -> KeeperReply<TerminalState> {
+        let dir = self.dir.clone();
+        Box::pin(async move { client_connection::terminal(&dir).await })
+    }
 }
 
 /// Sends input to the process, in pieces of at most [`MAX_INPUT_BYTES`]. A broken connection is not retried, because it
@@ -185,7 +206,7 @@ pub(super) async fn input(
             None => KeeperConnection::open(dir).await.map_err(unreachable)?,
         };
         let data = wire::base64::encode(&piece);
-        let response = connection.request(|id| KeeperRequest::Input { id, data, eof }).await;
+        let response = connection.request(|id| KeeperRequest::Input { id, data, eof, key: None }).await;
         let response = response.map_err(unreachable)?;
         *reusable = Some(connection);
         if !matches!(response, KeeperMessage::Accepted { .. }) {

@@ -6,10 +6,13 @@ use std::time::Duration;
 
 use bytes::BytesMut;
 use engine::Error;
-use engine::process::{Cursor, KillOutcome, Signal, TerminalSize};
+use engine::process::{Cursor, KillOutcome, Signal, TerminalSize, TerminalState};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::UnixStream;
-use wire::keeper::{Decoder, KeeperFrame, KeeperMessage, KeeperRequest, Version, encode_request};
+use wire::keeper::{
+    Decoder, KeeperFrame, KeeperMessage, KeeperRequest, MAX_INPUT_BYTES, MAX_KEY_BYTES, Version,
+    encode_request,
+};
 
 use super::convert;
 use super::dir::{KeeperDir, SOCKET};
@@ -20,12 +23,22 @@ const HELLO_TIMEOUT: Duration = Duration::from_secs(5);
 /// The timeout of a request; longer than the kill of any process tree.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
 
+/// The effect of an input with a key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum InputOutcome {
+    /// The process gets the input.
+    Written,
+    /// An earlier input had the same key; this one had no effect.
+    Repeated,
+}
+
 /// A connection with a negotiated version.
 #[derive(Debug)]
 pub(super) struct KeeperConnection {
     socket: UnixStream,
     incoming: BytesMut,
     decoder: Decoder,
+    version: Version,
     last_id: u64,
 }
 
@@ -42,13 +55,14 @@ impl KeeperConnection {
             let reason = "the keeper belongs to another user";
             return Err(io::Error::new(io::ErrorKind::PermissionDenied, reason));
         }
-        let decoder = Decoder::new(Version::V1);
-        let mut connection = KeeperConnection { socket, incoming: BytesMut::new(), decoder, last_id: 0 };
+        let (version, incoming) = (Version::V1, BytesMut::new());
+        let decoder = Decoder::new(version);
+        let mut connection = KeeperConnection { socket, incoming, decoder, version, last_id: 0 };
         let newest = Version::NEWEST;
         match connection.request(|id| KeeperRequest::Hello { id, version: newest.number() }).await? {
             KeeperMessage::Hello { version, .. } if version > 0 && version <= newest.number() => {
                 let negotiated = newest.common(version).ok_or(io::ErrorKind::Unsupported)?;
-                connection.decoder = Decoder::new(negotiated);
+                (connection.decoder, connection.version) = (Decoder::new(negotiated), negotiated);
                 Ok(connection)
             }
             _ => Err(io::ErrorKind::Unsupported.into()),
@@ -88,16 +102,28 @@ impl KeeperConnection {
 
 /// Kills the tree or signals its group. Uses a new connection, so that no other request is ahead of it.
 pub(super) async fn kill(dir: &KeeperDir, signal: Signal) -> Result<KillOutcome, Error> {
-    let mut connection = KeeperConnection::open(dir).await.map_err(|error| unreachable(dir, &error))?;
-    match send_request(dir, &mut connection, |id| KeeperRequest::Kill { id, signal: signal.number() }).await {
+    // Otherwise the request is for its background jobs.
+    let is_open = matches!(dir.status(), Ok(None));
+    let request = |id| KeeperRequest::Kill { id, signal: signal.number() };
+    let response = match KeeperConnection::open(dir).await {
+        Ok(mut connection) => match send_request(dir, &mut connection, request).await {
+            // It ended with its keeper after the request was sent; the members are unknown.
+            Err(Error::Gone) if signal.ends() => return Ok(KillOutcome::default()),
+            response => response,
+        },
+        Err(error) => Err(unreachable(dir, &error)),
+    };
+    match response {
         Ok(KeeperMessage::Killed { killed, left, complete, .. }) => Ok(KillOutcome {
             killed: convert::members_from_wire(killed),
             remaining: convert::members_from_wire(left),
             is_complete: complete,
         }),
         Ok(response) => Err(unexpected(response)),
-        // It ended with its keeper after the request was sent; the members are unknown.
-        Err(Error::Gone) if signal.ends() => Ok(KillOutcome::default()),
+        // The keeper is too busy to respond, but the process is dead. Other members are unknown.
+        Err(Error::Deadline { .. }) if signal.ends() && is_open && dir.has_leader_exited() => {
+            Ok(KillOutcome::default())
+        }
         Err(error) => Err(error),
     }
 }
@@ -108,6 +134,44 @@ pub(super) async fn resize(dir: &KeeperDir, size: TerminalSize) -> Result<(), Er
         KeeperMessage::Resized { .. } => Ok(()),
         response => Err(unexpected(response)),
     }
+}
+
+/// Sends input that takes effect once per key.
+pub(super) async fn input_once(dir: &KeeperDir, key: &str, bytes: &[u8]) -> Result<InputOutcome, Error> {
+    let limit_reached = |what, limit: usize| Error::LimitReached { what, limit: limit as u64 };
+    if key.len() > MAX_KEY_BYTES {
+        return Err(limit_reached("bytes of the key of an input", MAX_KEY_BYTES));
+    }
+    if bytes.len() > MAX_INPUT_BYTES {
+        return Err(limit_reached("bytes of an input with a key", MAX_INPUT_BYTES));
+    }
+    let mut connection = open_newest(dir, "input with a key").await?;
+    let (data, key) = (wire::base64::encode(bytes), Some(key.to_owned()));
+    // No deadline: the input waits for a program that does not read, as an input without a key does.
+    let response = connection.request(|id| KeeperRequest::Input { id, data, eof: false, key }).await;
+    match response.map_err(|error| unreachable(dir, &error))? {
+        KeeperMessage::Accepted { repeated: false, .. } => Ok(InputOutcome::Written),
+        KeeperMessage::Accepted { repeated: true, .. } => Ok(InputOutcome::Repeated),
+        response => Err(unexpected(response)),
+    }
+}
+
+/// Examines the terminal of a running process.
+pub(super) async fn terminal(dir: &KeeperDir) -> Result<TerminalState, Error> {
+    let mut connection = open_newest(dir, "the state of the terminal").await?;
+    let response = send_request(dir, &mut connection, |id| KeeperRequest::Terminal { id }).await?;
+    convert::terminal_from_wire(&response).ok_or_else(|| unexpected(response))
+}
+
+/// A connection for a request that older keepers do not understand.
+async fn open_newest(dir: &KeeperDir, what: &'static str) -> Result<KeeperConnection, Error> {
+    let connection = KeeperConnection::open(dir).await.map_err(|error| unreachable(dir, &error))?;
+    if connection.version < Version::V3 {
+        let number = connection.version.number();
+        let reason = format!("the process belongs to a keeper of protocol {number}, which is older than 3");
+        return Err(Error::Unsupported { what, reason });
+    }
+    Ok(connection)
 }
 
 /// The end of the log of a running process.
@@ -139,7 +203,7 @@ async fn send_request(
 
 /// The error for a keeper that does not respond. If the keeper has ended, so has its process.
 pub(super) fn unreachable(dir: &KeeperDir, error: &io::Error) -> Error {
-    if !dir.is_alive() {
+    if dir.has_ended() {
         return Error::Gone;
     }
     match error.kind() == io::ErrorKind::TimedOut {

@@ -12,11 +12,12 @@ use tokio::net::UnixStream;
 use tokio::sync::{Semaphore, watch};
 use tokio_util::sync::CancellationToken;
 use wire::keeper::{
-    FailureKind, KeeperFrame, KeeperMessage, KeeperRequest, MAX_INPUT_BYTES, Version, encode_frame,
-    read_request,
+    FailureKind, KeeperFrame, KeeperMessage, KeeperRequest, MAX_INPUT_BYTES, MAX_KEY_BYTES, Version,
+    encode_frame, read_request,
 };
 
 use super::convert;
+use super::input_keys::InputKeys;
 use super::viewer::Viewer;
 
 /// The time within which a client must send its hello.
@@ -34,8 +35,23 @@ pub(super) struct ServerState {
     pub(super) viewers: Semaphore,
     /// Permits for disk reads, so that viewers leave a thread to the log writer.
     pub(super) disk: Arc<Semaphore>,
+    pub(super) input_keys: InputKeys,
+    /// The size of the terminal, for the status at the end.
+    pub(super) terminal_size: watch::Sender<Option<TerminalSize>>,
     /// Cancelled when the keeper is about to exit: idle connections end.
     pub(super) stop: CancellationToken,
+}
+
+impl ServerState {
+    /// Notes a new size of the terminal; a side of 0 stays as it is.
+    fn note_resize(&self, cols: u16, rows: u16) {
+        self.terminal_size.send_modify(|size| {
+            if let Some(size) = size {
+                size.cols = if cols > 0 { cols } else { size.cols };
+                size.rows = if rows > 0 { rows } else { size.rows };
+            }
+        });
+    }
 }
 
 struct Connection {
@@ -73,7 +89,7 @@ impl Connection {
             match request {
                 Some(KeeperRequest::Attach { id, cursor }) => return self.attach(state, id, cursor).await,
                 Some(request) => {
-                    let response = handle(&state.process, request).await;
+                    let response = handle(state, request).await;
                     self.send(response).await?;
                 }
                 None => return Ok(()),
@@ -133,21 +149,37 @@ fn failure(id: u64, kind: FailureKind, reason: &str) -> KeeperMessage {
 }
 
 /// Executes a request and returns its response.
-async fn handle(process: &Process, request: KeeperRequest) -> KeeperMessage {
-    let id = request.id();
+async fn handle(state: &ServerState, request: KeeperRequest) -> KeeperMessage {
+    let (id, process) = (request.id(), &state.process);
     let invalid = |reason| failure(id, FailureKind::Invalid, reason);
     let done = match request {
-        KeeperRequest::Input { data, eof, .. } => {
+        KeeperRequest::Input { data, eof, key, .. } => {
             let bytes = match wire::base64::decode(&data) {
                 Ok(bytes) if bytes.len() <= MAX_INPUT_BYTES => bytes,
                 Ok(_) => return invalid("input too large"),
                 Err(_) => return invalid("invalid base64"),
             };
-            let accepted = process.input(bytes.into(), eof).await;
-            accepted.map(|count| KeeperMessage::Accepted { id, bytes: count as u64 })
+            let input = process.input(bytes.into(), eof);
+            let accepted = match key {
+                None => input.await.map(Some),
+                Some(key) if key.len() <= MAX_KEY_BYTES => state.input_keys.once(key, input).await,
+                Some(_) => return invalid("key too long"),
+            };
+            accepted.map(|written| KeeperMessage::Accepted {
+                id,
+                bytes: written.unwrap_or_default() as u64,
+                repeated: written.is_none(),
+            })
         }
         KeeperRequest::Resize { cols, rows, .. } => {
-            process.resize(TerminalSize { cols, rows }).await.map(|()| KeeperMessage::Resized { id })
+            let resized = process.resize(TerminalSize { cols, rows }).await;
+            resized.map(|()| {
+                state.note_resize(cols, rows);
+                KeeperMessage::Resized { id }
+            })
+        }
+        KeeperRequest::Terminal { .. } => {
+            process.terminal_state().await.map(|terminal| convert::terminal_to_wire(id, &terminal))
         }
         KeeperRequest::Kill { signal, .. } => {
             let Some(signal) = Signal::from_number(signal) else { return invalid("unknown signal") };

@@ -4,7 +4,10 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use engine::Error;
-use engine::process::{ExitCause, ExitStatus, ProcessSummary, Signal, Stream, TreeMember};
+use engine::process::{
+    ExitCause, ExitStatus, ProcessSummary, Signal, Stream, TerminalSize, TerminalState, TerminalWait,
+    TreeMember,
+};
 use engine::sandbox::{Denial, DenialKind};
 use wire::keeper as protocol;
 
@@ -103,6 +106,39 @@ pub(super) fn summary_from_wire(report: protocol::CloseReport) -> ProcessSummary
             },
         }),
     }
+}
+
+pub(super) fn terminal_to_wire(id: u64, state: &TerminalState) -> protocol::KeeperMessage {
+    protocol::KeeperMessage::Terminal {
+        id,
+        cols: state.size.cols,
+        rows: state.size.rows,
+        echo: state.echoes,
+        canonical: state.is_canonical,
+        wait: state.wait.map(|wait| match wait {
+            TerminalWait::Read => protocol::TerminalWait::Read,
+            TerminalWait::Poll => protocol::TerminalWait::Poll,
+            TerminalWait::Elsewhere => protocol::TerminalWait::Elsewhere,
+        }),
+    }
+}
+
+/// The state in a response; `None` if the response is another one.
+pub(super) fn terminal_from_wire(message: &protocol::KeeperMessage) -> Option<TerminalState> {
+    let &protocol::KeeperMessage::Terminal { cols, rows, echo, canonical, wait, .. } = message else {
+        return None;
+    };
+    Some(TerminalState {
+        size: TerminalSize { cols, rows },
+        echoes: echo,
+        is_canonical: canonical,
+        wait: wait.and_then(|wait| match wait {
+            protocol::TerminalWait::Read => Some(TerminalWait::Read),
+            protocol::TerminalWait::Poll => Some(TerminalWait::Poll),
+            protocol::TerminalWait::Elsewhere => Some(TerminalWait::Elsewhere),
+            protocol::TerminalWait::Unknown => None,
+        }),
+    })
 }
 
 pub(super) fn members_to_wire(members: &[TreeMember]) -> Vec<protocol::TreeMember> {

@@ -13,6 +13,7 @@ use serde::de::DeserializeOwned;
 
 use super::record::{EndRecord, ProcessRecord, boot_id};
 use super::segments;
+use crate::core::state;
 
 /// The requester, command and start time.
 pub(super) const RECORD: &str = "record.json";
@@ -55,16 +56,42 @@ impl KeeperDir {
     }
 
     /// The end of the process; `None` if it runs, or was killed together with its keeper.
-    pub(super) fn status(&self) -> Option<EndRecord> {
-        read_json(&self.path.join(STATUS)).ok()
+    pub(super) fn status(&self) -> io::Result<Option<EndRecord>> {
+        match read_json(&self.path.join(STATUS)) {
+            Ok(status) => Ok(Some(status)),
+            Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::InvalidData) => {
+                Ok(None)
+            }
+            Err(error) => Err(error),
+        }
     }
 
-    /// Whether the keeper runs.
-    pub(super) fn is_alive(&self) -> bool {
-        let Ok(file) = File::open(self.path.join(LIFE)) else { return false };
-        let lock = rustix::fs::flock(&file, FlockOperation::NonBlockingLockShared);
-        // The lock is released with the file. Any other error means that no keeper runs.
-        lock == Err(rustix::io::Errno::WOULDBLOCK)
+    /// Whether the keeper runs. An error, such as that of a process without free descriptors, proves neither.
+    pub(super) fn is_alive(&self) -> io::Result<bool> {
+        let file = match File::open(self.path.join(LIFE)) {
+            Ok(file) => file,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
+            Err(error) => return Err(error),
+        };
+        // The lock is released with the file.
+        match rustix::fs::flock(&file, FlockOperation::NonBlockingLockShared) {
+            Ok(()) => Ok(false),
+            Err(rustix::io::Errno::WOULDBLOCK) => Ok(true),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Whether the keeper has certainly ended.
+    pub(super) fn has_ended(&self) -> bool {
+        matches!(self.is_alive(), Ok(false))
+    }
+
+    /// Whether the leader of the process has exited. Its keeper may not have noticed yet.
+    pub(super) fn has_leader_exited(&self) -> bool {
+        let is_running = |record: ProcessRecord| {
+            u32::try_from(record.pid).is_ok_and(|pid| state::is_running_child(pid, record.keeper_pid))
+        };
+        self.record().is_ok_and(|record| !is_running(record))
     }
 
     /// The end of the log on disk.

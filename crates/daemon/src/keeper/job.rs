@@ -35,7 +35,7 @@ pub(super) struct KeeperJob {
     roots: Vec<Vec<RawBytes>>,
     cwd: RawBytes,
     env: Vec<(RawBytes, RawBytes)>,
-    terminal: Option<(u16, u16)>,
+    pub(super) terminal: Option<(u16, u16)>,
     stdin: JobStdin,
     merges_stderr: bool,
     stop_after_ms: Option<u64>,

@@ -1,22 +1,27 @@
 //! The daemon's interface to all keepers of the user: start, list, attach, kill, remove.
 
+use std::io::ErrorKind;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::SystemTime;
 
 use bytes::Bytes;
 use engine::Error;
-use engine::process::{Cursor, KeptProcess, KillOutcome, ProcessId, ProcessSpec, Signal, TerminalSize};
+use engine::process::{
+    Cursor, KeptProcess, KillOutcome, ProcessId, ProcessSpec, Signal, TerminalSize, TerminalState,
+};
 use engine::session::random_name;
 use link::task::OwnedTask;
+use tokio::sync::watch;
 use tokio_util::task::TaskTracker;
 
 use super::client::{self, KeeperClient};
-use super::client_connection;
-use super::dir::KeeperDir;
+use super::client_connection::{self, InputOutcome};
+use super::dir::{KeeperDir, LOG};
 use super::listing::{self, ListedProcess};
 use super::record::from_ms;
 use super::settings::KeeperSettings;
 use super::start::{self, IdleKeeper};
+use super::stored_output::StoredOutput;
 
 /// A handle to all keepers of this user. Cheap to clone; dropping it does not affect them.
 #[derive(Debug, Clone)]
@@ -32,6 +37,8 @@ struct Shared {
     /// A keeper without a job, started in advance after the first start: executing it and creating its directory takes
     /// longer than starting the process.
     spare: Mutex<Option<OwnedTask<Option<IdleKeeper>>>>,
+    /// The number of processes that this daemon has started.
+    starts: watch::Sender<u64>,
 }
 
 /// A detached process that was started.
@@ -48,24 +55,45 @@ pub struct StartedProcess {
 impl Keepers {
     /// A handle to the keepers in the directory of these settings.
     pub fn new(settings: KeeperSettings) -> Keepers {
-        Keepers { shared: Arc::new(Shared { settings, spare: Mutex::default(), tasks: TaskTracker::new() }) }
+        let (spare, tasks) = (Mutex::default(), TaskTracker::new());
+        Keepers { shared: Arc::new(Shared { settings, spare, tasks, starts: watch::Sender::default() }) }
     }
 
     /// Starts a process under a new keeper, on behalf of `by`. Returns when it runs or failed to start, with the same
     /// errors as a start without a keeper. Dropping this future may or may not prevent the start.
     pub async fn start(&self, spec: ProcessSpec, by: &str) -> Result<StartedProcess, Error> {
+        self.start_as(Keepers::new_id()?, spec, by).await
+    }
+
+    /// A new id, for a caller that must store it before the process runs.
+    pub fn new_id() -> Result<ProcessId, Error> {
+        Ok(ProcessId(format!("p_{}", random_name()?)))
+    }
+
+    /// The same as [`Keepers::start`] with an id of [`Keepers::new_id`].
+    pub async fn start_as(
+        &self,
+        id: ProcessId,
+        spec: ProcessSpec,
+        by: &str,
+    ) -> Result<StartedProcess, Error> {
         let (dir, config) = (self.shared.settings.dir.clone(), &self.shared.settings.config);
         let (keep, limit) = (config.keep, config.max);
         let running = run_blocking(move || listing::count_running(&dir, keep, limit)).await?;
         if running >= limit {
             return Err(Error::LimitReached { what: "detached processes", limit: limit as u64 });
         }
-        let id = ProcessId(format!("p_{}", random_name()?));
         let environment = (&self.shared.settings, &self.shared.tasks);
         let report = start::start(self.take_spare().await, &id, by, &spec, environment).await?;
         self.prepare_spare();
         let (pid, started_at_ms) = report.into_result()?;
+        self.shared.starts.send_modify(|count| *count += 1);
         Ok(StartedProcess { id, pid, started_at: from_ms(started_at_ms) })
+    }
+
+    /// Changes when this daemon has started a detached process.
+    pub fn process_starts(&self) -> watch::Receiver<u64> {
+        self.shared.starts.subscribe()
     }
 
     /// All detached processes, running or ended, the oldest first. Removes those past their retention.
@@ -78,7 +106,14 @@ impl Keepers {
     pub async fn find(&self, id: &ProcessId) -> Result<ListedProcess, Error> {
         let dir = self.dir(id)?;
         let id = id.clone();
-        run_blocking(move || ListedProcess::read(&dir, id.clone()).ok_or(Error::NoSuchProcess(id))).await?
+        run_blocking(move || {
+            ListedProcess::read(&dir, id.clone()).map_err(|source| match source.kind() {
+                ErrorKind::NotFound | ErrorKind::InvalidData => Error::NoSuchProcess(id),
+                // The process may exist: this daemon cannot open its files.
+                _ => Error::File { action: "read", path: dir.path.clone(), source },
+            })
+        })
+        .await?
     }
 
     /// A detached process for a session to adopt, from a cursor on, whether it runs or has ended; and the number of lost
@@ -100,6 +135,11 @@ impl Keepers {
         Ok((KeptProcess { id, description, pid: facts.pid, from, keeper }, from.0 - requested.0))
     }
 
+    /// The output of a detached process on disk.
+    pub fn stored_output(&self, id: &ProcessId) -> Result<StoredOutput, Error> {
+        Ok(StoredOutput::new(self.dir(id)?.path.join(LOG)))
+    }
+
     /// Kills the whole tree with TERM or KILL and returns the killed processes; sends any other signal once to the group.
     /// Fails with `Gone` if the process has ended.
     pub async fn kill(&self, id: &ProcessId, signal: Signal) -> Result<KillOutcome, Error> {
@@ -113,6 +153,22 @@ impl Keepers {
         client::input(&self.dir(id)?, &mut None, bytes, is_last).await
     }
 
+    /// Sends input that takes effect once per key, also if it is repeated by another daemon after this one was killed.
+    /// A failed input leaves its key unused. The keeper remembers the last [`wire::keeper::MAX_INPUT_KEYS`] keys. Fails
+    /// with [`Error::Unsupported`] for a process of an older keeper, which remembers no keys.
+    pub async fn input_once(&self, id: &ProcessId, key: &str, bytes: &[u8]) -> Result<InputOutcome, Error> {
+        self.find(id).await?;
+        client_connection::input_once(&self.dir(id)?, key, bytes).await
+    }
+
+    /// Examines the terminal of a running detached process: its size, the echo, and whether a process waits for input. Costs
+    /// the keeper some milliseconds; call it when output has paused. Fails with [`Error::Unsupported`] for a process of an
+    /// older keeper. The size of an ended process is in [`ListedProcess::terminal_size`].
+    pub async fn terminal_state(&self, id: &ProcessId) -> Result<TerminalState, Error> {
+        self.find(id).await?;
+        client_connection::terminal(&self.dir(id)?).await
+    }
+
     /// Resizes the terminal of a detached process.
     pub async fn resize(&self, id: &ProcessId, size: TerminalSize) -> Result<(), Error> {
         self.find(id).await?;
@@ -124,7 +180,7 @@ impl Keepers {
         self.find(id).await?;
         let dir = self.dir(id)?;
         run_blocking(move || {
-            if dir.is_alive() {
+            if !dir.has_ended() {
                 return Ok(false);
             }
             let failed = |source| Error::File { action: "remove", path: dir.path.clone(), source };

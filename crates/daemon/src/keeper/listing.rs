@@ -1,11 +1,12 @@
 //! Lists detached processes from their directories and removes those past their retention. All functions block.
 
+use std::io;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use engine::process::{
-    Cursor, Description, ExitCause, ExitStatus, ProcessId, ProcessState, ProcessSummary, Signal,
+    Cursor, Description, ExitCause, ExitStatus, ProcessId, ProcessState, ProcessSummary, Signal, TerminalSize,
 };
 
 use super::convert;
@@ -28,16 +29,19 @@ pub struct ListedProcess {
     pub facts: ProcessState,
     /// The caller that started it.
     pub by: String,
+    /// The size of its terminal: at the end, or at the start if it runs. `None` without a terminal and from older keepers.
+    pub terminal_size: Option<TerminalSize>,
 }
 
 impl ListedProcess {
-    /// Reads a keeper's directory; `None` if it is invalid.
-    pub(super) fn read(dir: &KeeperDir, id: ProcessId) -> Option<ListedProcess> {
-        let record = dir.record().ok()?;
+    /// Reads a keeper's directory. Fails with `NotFound` or `InvalidData` if there is no such process.
+    pub(super) fn read(dir: &KeeperDir, id: ProcessId) -> io::Result<ListedProcess> {
+        let record = dir.record()?;
         // Checked before the status: a keeper that exits in between has written the status.
-        let is_alive = !dir.is_of_another_boot(&record) && dir.is_alive();
-        let status = dir.status();
+        let is_alive = !dir.is_of_another_boot(&record) && dir.is_alive()?;
+        let status = dir.status()?;
         let end = status.as_ref().map_or_else(|| dir.end(), |status| status.end);
+        let size = status.as_ref().and_then(|status| status.size).or(record.size);
         let closed = match status {
             Some(EndRecord { closed, .. }) => Some(convert::summary_from_wire(closed)),
             None if is_alive => None,
@@ -52,7 +56,8 @@ impl ListedProcess {
             closed: closed.map(Arc::new),
             is_disconnected: false,
         };
-        Some(ListedProcess { id, description: record.description(), facts, by: record.by })
+        let terminal_size = size.map(|(cols, rows)| TerminalSize { cols, rows });
+        Ok(ListedProcess { id, description: record.description(), facts, by: record.by, terminal_size })
     }
 }
 
@@ -69,7 +74,7 @@ pub(super) fn list(keepers: &Path, keep: Duration) -> Vec<ListedProcess> {
                 }
                 return None;
             }
-            let listed = ListedProcess::read(&dir, ProcessId(name));
+            let listed = ListedProcess::read(&dir, ProcessId(name)).ok();
             let is_over = listed.as_ref().is_none_or(|listed| listed.facts.closed.is_some());
             if is_over && remove_expired(&dir, keep) { None } else { listed }
         })
@@ -98,7 +103,7 @@ pub(super) fn count_running(keepers: &Path, keep: Duration, limit: usize) -> usi
 /// Removes a directory whose keeper has ended and whose last write is older than `keep`. Returns whether it did.
 fn remove_expired(dir: &KeeperDir, keep: Duration) -> bool {
     let is_old = dir.last_change().is_none_or(|changed| changed.elapsed().is_ok_and(|age| age > keep));
-    is_old && !dir.is_alive() && dir.remove().is_ok()
+    is_old && dir.has_ended() && dir.remove().is_ok()
 }
 
 /// The end of a process whose keeper was killed before it wrote the status.
@@ -115,5 +120,34 @@ fn killed(dir: &KeeperDir, started_at: SystemTime) -> ProcessSummary {
         held_by: Vec::new(),
         processes_refused: 0,
         denied: None,
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::disallowed_methods, reason = "the test makes a keeper's directory by hand")]
+mod tests {
+    use super::*;
+
+    /// A file that exists and cannot be opened proves nothing about the keeper. As for a daemon without descriptors.
+    #[test]
+    fn a_directory_that_cannot_be_read_is_neither_unknown_nor_ended_and_is_not_removed() {
+        let keepers = tempfile::tempdir().unwrap();
+        let id = ProcessId("p_0123456789ab".to_owned());
+        let dir = KeeperDir { path: keepers.path().join(&id.0) };
+        let unreadable = |name: &str| {
+            std::fs::remove_file(dir.path.join(name)).ok();
+            std::os::unix::fs::symlink(name, dir.path.join(name)).unwrap();
+        };
+        std::fs::create_dir(&dir.path).unwrap();
+        let missing = ListedProcess::read(&dir, id.clone()).unwrap_err();
+        assert_eq!(missing.kind(), io::ErrorKind::NotFound);
+        unreadable("record.json");
+        let failed = ListedProcess::read(&dir, id.clone()).unwrap_err();
+        assert!(!matches!(failed.kind(), io::ErrorKind::NotFound | io::ErrorKind::InvalidData), "{failed}");
+        assert!(dir.has_ended(), "there is no sign of life");
+        unreadable("life");
+        assert!(dir.is_alive().is_err() && !dir.has_ended());
+        list(keepers.path(), Duration::ZERO);
+        assert!(dir.path.exists(), "a directory of a keeper that may be running was removed");
     }
 }

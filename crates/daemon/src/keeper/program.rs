@@ -7,7 +7,7 @@ use std::time::{Duration, SystemTime};
 
 use engine::audit::{AuditOutcome, AuditRecord, AuditSink as _, Detail};
 use engine::error::errno_text;
-use engine::process::{Cursor, LogReader, Process, ProcessSummary, Signal};
+use engine::process::{Cursor, LogReader, Process, ProcessSummary, Signal, TerminalSize};
 use engine::{Engine, EngineSettings, Error, Session};
 use link::task::OwnedTask;
 use tokio::net::UnixListener;
@@ -21,6 +21,7 @@ use super::connection::{self, ServerState};
 use super::convert;
 use super::dir::LOG;
 use super::dir_writer::KeeperDirWriter;
+use super::input_keys::InputKeys;
 use super::job::{KeeperJob, KeeperTerms, RawBytes, StartReport};
 use super::log_writer;
 use super::quota::Quota;
@@ -95,6 +96,8 @@ impl PreparedKeeper {
             max_sessions: 1,
             sandbox: terms.sandbox(),
             guardian: Some(OWN_PROGRAM.into()),
+            // Otherwise the kill of many detached processes reads all of `/proc` for each of them.
+            adopts_orphans: true,
         };
         let engine = Engine::start(settings);
         // Finds and opens the cgroups.
@@ -185,6 +188,7 @@ impl RunningKeeper<'_> {
             argv: description.argv.clone(),
             cwd: description.cwd.display().to_string(),
             terminal: description.has_terminal,
+            size: self.job.terminal,
             started_at_ms,
             pid,
             keeper_pid: std::process::id(),
@@ -212,6 +216,10 @@ impl RunningKeeper<'_> {
             protocol: Version::NEWEST.common(terms.protocol).unwrap_or(Version::V1),
             viewers: Semaphore::new(MAX_VIEWERS),
             disk: Arc::new(Semaphore::new(DISK_READS)),
+            input_keys: InputKeys::default(),
+            terminal_size: watch::Sender::new(
+                self.job.terminal.map(|(cols, rows)| TerminalSize { cols, rows }),
+            ),
             stop: CancellationToken::new(),
         });
         let connections = TaskTracker::new();
@@ -221,7 +229,7 @@ impl RunningKeeper<'_> {
             () = self.kill_on_request() => None,
         };
         if let Some(closed) = closed {
-            self.write_status(&closed);
+            self.write_status(&closed, *state.terminal_size.borrow());
             self.record_end(&closed).await;
         }
         tokio::select! {
@@ -245,11 +253,12 @@ impl RunningKeeper<'_> {
         std::future::pending::<()>().await;
     }
 
-    fn write_status(&self, closed: &ProcessSummary) {
+    fn write_status(&self, closed: &ProcessSummary, size: Option<TerminalSize>) {
         let status = EndRecord {
             closed: convert::summary_to_wire(closed),
             end: self.process.state().end.0,
             ended_at_ms: to_ms(SystemTime::now()),
+            size: size.map(|size| (size.cols, size.rows)),
         };
         // The space was reserved at the start, so only a broken disk fails.
         if let Err(error) = self.dir_writer.write_status(&status) {

@@ -32,7 +32,7 @@ impl Quota {
         for dir in KeeperDir::all(&self.keepers) {
             let mut found = segments::list(&dir.path.join(LOG));
             total += found.iter().map(|segment| segment.bytes).sum::<u64>();
-            if dir.path.join(STATUS).exists() || !dir.is_alive() {
+            if dir.path.join(STATUS).exists() || dir.has_ended() {
                 ended.append(&mut found);
             } else {
                 // The newest segment is being written.

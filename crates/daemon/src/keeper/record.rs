@@ -19,6 +19,9 @@ pub(super) struct ProcessRecord {
     pub(super) argv: Vec<String>,
     pub(super) cwd: String,
     pub(super) terminal: bool,
+    /// Columns and rows of the terminal at the start; missing from older keepers.
+    #[serde(default)]
+    pub(super) size: Option<(u16, u16)>,
     pub(super) started_at_ms: u64,
     /// The pid of the leader.
     pub(super) pid: i32,
@@ -36,6 +39,9 @@ pub(super) struct EndRecord {
     /// The end of the log, even if a part of it was removed.
     pub(super) end: u64,
     pub(super) ended_at_ms: u64,
+    /// Columns and rows of the terminal at the end; missing from older keepers.
+    #[serde(default)]
+    pub(super) size: Option<(u16, u16)>,
 }
 
 impl ProcessRecord {
@@ -56,7 +62,7 @@ pub(super) fn from_ms(ms: u64) -> SystemTime {
 }
 
 /// The id of the current boot; empty if it is not available.
-pub(super) fn boot_id() -> String {
+pub(crate) fn boot_id() -> String {
     let text = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
     text.trim().to_owned()
 }

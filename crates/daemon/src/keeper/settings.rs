@@ -50,6 +50,7 @@ impl KeeperSettings {
         let bounds = ProcessLimits { log_bytes: TAIL_BYTES, spill_bytes: 0, ..bounds };
         let protocol = match std::env::var_os(PROTOCOL_VARIABLE) {
             Some(number) if number == "1" => Version::V1,
+            Some(number) if number == "2" => Version::V2,
             _ => Version::NEWEST,
         };
         let program = PathBuf::from(OWN_PROGRAM);

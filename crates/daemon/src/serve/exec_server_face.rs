@@ -2,14 +2,14 @@
 
 use std::io::Write as _;
 use std::net::SocketAddr;
+use std::num::NonZeroUsize;
 use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::Context as _;
-use link::task::OwnedTask;
 use tokio_util::task::TaskTracker;
 
-use super::{core, open_audit, shut_down as shut_down_core, signals, sink};
+use super::{alone, serve_peers_of, shut_down_alone, signals};
 use crate::cli::args::{ExecServerArgs, RegistrationArgs, WsAuthFlags};
 use crate::config::{Config, Listeners, Paths};
 use crate::core::Core;
@@ -18,17 +18,17 @@ use crate::core::session::Face as _;
 use crate::faces::exec_server::listen::{ExecServerTransport, WebSocketFrontEnd, WsAuth};
 use crate::faces::exec_server::relay::{self, RemoteExecutorConfig, RemoteExecutorError};
 use crate::faces::exec_server::{self, ExecServer};
-use crate::faces::rexd::Rexd;
 use crate::net::auth::Caller;
-use crate::observe::metrics::{Metrics, Transport};
+use crate::observe::metrics::Transport;
 
 /// Serves only exec-server, until its peer disconnects or a signal ends the daemon.
 pub async fn exec_server(config: &Config, paths: &Paths, face: &ExecServerArgs) -> anyhow::Result<()> {
     if let Some(remote) = &face.remote {
-        return remote_executor(config, paths, &executor(remote, None)?).await;
+        let executor = executor(remote, None)?;
+        return remote_executor(config, paths, &executor, face.concurrent_requests).await;
     }
-    let (core, service, ending) = alone(config, paths)?;
-    let _peers = serve_peers(&core);
+    let (core, service, ending) = alone_with_face(config, paths, face.concurrent_requests)?;
+    let _peers = serve_peers_of(&core);
     match face.transport {
         ExecServerTransport::Stdio => {
             let link = link::stdio::open(&exec_server::link_limits(&core))
@@ -48,7 +48,7 @@ pub async fn exec_server(config: &Config, paths: &Paths, face: &ExecServerArgs) 
                 .await;
         }
     }
-    shut_down(&core, &service, &ending).await;
+    shut_down_alone(&core, &[service.sessions().tasks()], &ending).await;
     Ok(())
 }
 
@@ -57,49 +57,31 @@ pub async fn remote_executor(
     config: &Config,
     paths: &Paths,
     executor: &RemoteExecutorConfig,
+    concurrent_requests: Option<NonZeroUsize>,
 ) -> anyhow::Result<()> {
-    let (core, service, ending) = alone(config, paths)?;
-    let _peers = serve_peers(&core);
+    let (core, service, ending) = alone_with_face(config, paths, concurrent_requests)?;
+    let _peers = serve_peers_of(&core);
     let ended = register(&service, executor).await;
-    shut_down(&core, &service, &ending).await;
+    shut_down_alone(&core, &[service.sessions().tasks()], &ending).await;
     Ok(ended?)
 }
 
-/// Ends every session. After a second signal it does not wait: the kernel then kills the processes.
-async fn shut_down(core: &Core, face: &ExecServer, ending: &signals::ShutdownSignals) {
-    let sessions = [face.sessions().tasks()];
-    let orderly = shut_down_core(core, &sessions);
-    tokio::select! {
-        () = orderly => {}
-        () = ending.at_once.cancelled() => {}
-    }
-}
-
-/// An engine for this face alone, the face, and the shutdown signals, one of which is the closing of a terminal.
-fn alone(
+/// An engine for this face alone, the face, and the shutdown signals.
+fn alone_with_face(
     config: &Config,
     paths: &Paths,
+    concurrent_requests: Option<NonZeroUsize>,
 ) -> anyhow::Result<(Arc<Core>, Arc<ExecServer>, signals::ShutdownSignals)> {
-    engine::process::raise_open_file_limit();
-    let ending = signals::handle_shutdown(true)?;
-    let stop = ending.stop.clone();
-    let metrics = Metrics::off();
-    let audit = open_audit(config, &metrics)?;
-    audit.iter().for_each(|file| file.start());
-    let core = Arc::new(core(config, paths, (sink(audit), metrics), stop)?);
-    let face = Arc::new(ExecServer::new(core.clone()));
-    Ok((core, face, ending))
-}
-
-/// Shows the processes and approvals of this daemon to the other daemons of this user, which ask for them by REXD.
-fn serve_peers(core: &Arc<Core>) -> Option<OwnedTask<()>> {
-    super::serve_peers(&Rexd::new(core.clone(), None, None))
+    let (core, ending) = alone(config, paths)?;
+    let face = ExecServer::new(core.clone()).with_resume_bytes(config.server.resume_bytes);
+    Ok((core, Arc::new(face.with_concurrent_requests(concurrent_requests)), ending))
 }
 
 /// The exec-server face beside the other faces, from flags and the configuration.
 #[derive(Debug, Default)]
 pub struct ExecServerFace {
     max_connections: usize,
+    resume_bytes: u64,
     listen: Option<(SocketAddr, WsAuth)>,
     executor: Option<RemoteExecutorConfig>,
 }
@@ -121,7 +103,8 @@ impl ExecServerFace {
             Some(remote) if listeners.registers => Some(executor(remote, file.remote_token_file.as_deref())?),
             _ => None,
         };
-        Ok(ExecServerFace { max_connections: config.server.max_connections, listen, executor })
+        let (max_connections, resume_bytes) = (config.server.max_connections, config.server.resume_bytes);
+        Ok(ExecServerFace { max_connections, resume_bytes, listen, executor })
     }
 
     /// Opens the listener and the registration. Returns the face and the URL of its listener.
@@ -133,7 +116,7 @@ impl ExecServerFace {
         if self.listen.is_none() && self.executor.is_none() {
             return Ok(None);
         }
-        let service = Arc::new(ExecServer::new(core.clone()));
+        let service = Arc::new(ExecServer::new(core.clone()).with_resume_bytes(self.resume_bytes));
         let mut url = None;
         if let Some((address, auth)) = self.listen {
             let listener = auth.bind(address).await?;

@@ -2,6 +2,7 @@
 
 use std::io::Write as _;
 use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,6 +13,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::exec_server_face::ExecServerFace;
+use super::host_face::HostFace;
 use super::signals::{self, ShutdownSignals};
 use super::sockets::Sockets;
 use super::{core, link_limits, open_audit, retention, sink};
@@ -21,6 +23,7 @@ use crate::core::request::ConnectionContext;
 use crate::core::runtime_policy::RuntimePolicy;
 use crate::core::session::Face;
 use crate::faces::exec_server::ExecServer;
+use crate::faces::host::Host;
 use crate::faces::rexd::{self, Rexd};
 use crate::net::auth::{Auth, Authenticator, Caller, RejectionLog};
 use crate::net::http::{HEARTBEAT, HttpFrontEnd};
@@ -43,8 +46,12 @@ pub struct Plan<'a> {
     pub paths: &'a Paths,
     /// The listeners of flags and configuration.
     pub listeners: Listeners,
+    /// The client CA of the flags, which the configuration cannot change.
+    pub client_ca: Option<PathBuf>,
     /// The exec-server face.
     pub exec_server: ExecServerFace,
+    /// The host face.
+    pub host: Option<HostFace>,
     /// Sockets that the service manager passed.
     pub passed: Vec<OwnedFd>,
 }
@@ -64,7 +71,7 @@ pub fn with_listener_files(
 
 /// Serves all listeners until a signal ends the daemon.
 pub async fn serve(plan: Plan<'_>) -> anyhow::Result<()> {
-    let Plan { config, source, paths, listeners, exec_server, passed } = plan;
+    let Plan { config, source, paths, listeners, client_ca, exec_server, host, passed } = plan;
     // Every connection needs a descriptor.
     engine::process::raise_open_file_limit();
     let ending = signals::handle_shutdown(false)?;
@@ -76,6 +83,8 @@ pub async fn serve(plan: Plan<'_>) -> anyhow::Result<()> {
     let (sockets, exporting) = sockets(config, paths, (&auth, &tls), &ending)?;
     let urls = open(&sockets, &listeners, passed).await?;
     let exec_server = exec_server.beside(sockets.front_end().face.core(), &sockets.tasks).await?;
+    host.iter().for_each(HostFace::log_to_file);
+    let host = host.map(|host| host.open(sockets.front_end().face.core())).transpose()?;
     if urls.iter().any(|url| url.starts_with("http")) {
         announce_token(&auth)?;
     }
@@ -88,11 +97,16 @@ pub async fn serve(plan: Plan<'_>) -> anyhow::Result<()> {
         serve_stdio(&sockets)?;
     }
     let _peers = super::serve_peers(&sockets.front_end().face);
+    if let (Some(tls), auth, stop) = (tls.clone(), auth.clone(), ending.stop.clone()) {
+        let reloading = async move { tls.reload_on_change(|| auth.recheck()).await };
+        sockets.tasks.spawn(async move { stop.run_until_cancelled(reloading).await });
+    }
+    if let Some(host) = &host {
+        let rexd = super::host_face::serve_rexd(config, &sockets.front_end().face);
+        sockets.tasks.spawn(host.clone().run(rexd));
+    }
     let stop = ending.stop.clone();
     sockets.tasks.spawn(async move { auth.watch_files(stop).await });
-    if let (Some(tls), stop) = (tls.clone(), ending.stop.clone()) {
-        sockets.tasks.spawn(async move { stop.run_until_cancelled(tls.reload_on_change()).await });
-    }
     let (front_end, stop) = (sockets.front_end().clone(), ending.stop.clone());
     sockets.tasks.spawn(async move { end_revoked(&front_end, stop).await });
     loop {
@@ -100,14 +114,16 @@ pub async fn serve(plan: Plan<'_>) -> anyhow::Result<()> {
             () = ending.stop.cancelled() => break,
             _hangup = hangups.recv() => {
                 notify.reloading();
-                reload(source, paths, sockets.front_end(), tls.as_ref());
+                reload((source, paths), sockets.front_end(), tls.as_ref(), client_ca.as_deref());
                 notify.ready(&format!("listening on {}", urls.join(", ")));
             }
         }
     }
     notify.stopping();
-    let exec_server = exec_server.map(|(service, _)| service);
-    drain(&sockets, exec_server.as_deref(), config.server.drain, &ending).await;
+    let mut sessions = vec![sockets.front_end().face.sessions().tasks().clone()];
+    sessions.extend(exec_server.iter().map(|(face, _)| face.sessions().tasks().clone()));
+    sessions.extend(host.iter().map(|face| face.sessions().tasks().clone()));
+    drain(&sockets, &sessions, config.server.drain, &ending).await;
     if let Some(exporting) = exporting {
         exporting.finish().await;
     }
@@ -120,7 +136,7 @@ fn sockets(
     (auth, tls): (&Auth, &Option<Tls>),
     ending: &ShutdownSignals,
 ) -> anyhow::Result<(Sockets, Option<ExporterHandle>)> {
-    let metrics = Metrics::new(&[methods::<Rexd>(), methods::<ExecServer>()]);
+    let metrics = Metrics::new(&[methods::<Rexd>(), methods::<ExecServer>(), methods::<Host>()]);
     let audit = open_audit(config, &metrics)?;
     audit.iter().for_each(|file| file.start());
     let audit = sink(audit);
@@ -241,8 +257,26 @@ fn serve_stdio(sockets: &Sockets) -> anyhow::Result<()> {
 }
 
 /// Reloads the policy, the tokens and the certificate. An error keeps the old values.
-fn reload(source: &ConfigArgs, paths: &Paths, server: &HttpFrontEnd, tls: Option<&Tls>) {
-    match Config::load(source, paths) {
+fn reload(
+    (source, paths): (&ConfigArgs, &Paths),
+    server: &HttpFrontEnd,
+    tls: Option<&Tls>,
+    client_ca: Option<&Path>,
+) {
+    let config = Config::load(source, paths);
+    let reload_tls = |tls: &Tls| match &config {
+        Ok(config) => tls.reload_with(client_ca.or(config.server.client_ca.as_deref())),
+        Err(_) => tls.reload(),
+    };
+    match tls.map(reload_tls) {
+        Some(Err(error)) => tracing::error!("reloading TLS failed, keeping the old certificate: {error}"),
+        Some(Ok(())) => {
+            server.authenticator.auth.recheck();
+            tracing::info!("reloaded the certificate");
+        }
+        None => {}
+    }
+    match config {
         Ok(config) => {
             if let Err(error) = server.authenticator.auth.reload(&config) {
                 tracing::error!("reloading the tokens failed, keeping the old ones: {error}");
@@ -251,11 +285,6 @@ fn reload(source: &ConfigArgs, paths: &Paths, server: &HttpFrontEnd, tls: Option
             tracing::info!("reloaded the policy: {} rules", config.policy.settings().rules.len());
         }
         Err(error) => tracing::error!("reloading the configuration failed, keeping the old one: {error}"),
-    }
-    match tls.map(Tls::reload) {
-        Some(Err(error)) => tracing::error!("reloading TLS failed, keeping the old certificate: {error}"),
-        Some(Ok(())) => tracing::info!("reloaded the certificate"),
-        None => {}
     }
 }
 
@@ -269,17 +298,11 @@ async fn end_revoked(server: &HttpFrontEnd, stop: CancellationToken) {
 }
 
 /// Ends sessions and connections; after a second signal without waiting.
-async fn drain(
-    sockets: &Sockets,
-    exec_server: Option<&ExecServer>,
-    timeout: Duration,
-    ending: &ShutdownSignals,
-) {
-    let (face, core) = (&sockets.front_end().face, sockets.front_end().face.core());
+async fn drain(sockets: &Sockets, sessions: &[TaskTracker], timeout: Duration, ending: &ShutdownSignals) {
+    let core = sockets.front_end().face.core();
     let drained = async {
         sockets.tasks.close();
-        let mut sessions = vec![face.sessions().tasks()];
-        sessions.extend(exec_server.map(|face| face.sessions().tasks()));
+        let sessions: Vec<&TaskTracker> = sessions.iter().collect();
         let done = async { tokio::join!(super::shut_down(core, &sessions), sockets.tasks.wait()) };
         if tokio::time::timeout(timeout, done).await.is_err() {
             tracing::warn!("some connections did not end in time");

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::io::{Read as _, Write as _};
+use std::net::TcpListener;
 use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::time::Duration;
@@ -54,6 +56,8 @@ pub(crate) struct Stage<'a> {
     pub(crate) release: Release,
     /// Where a server for `http/request` is.
     pub(crate) http: String,
+    /// Where a server is that sends a part of its response and no more.
+    pub(crate) hold: String,
     pub(crate) connect: &'a (dyn Fn() -> Wired + Sync),
 }
 
@@ -65,7 +69,13 @@ impl Stage<'_> {
         let plain = directory.to_str().expect("a UTF-8 path").to_owned();
         let theirs = if self.release == Release::V0_131 { plain.clone() } else { format!("file://{plain}") };
         let null = if self.release == Release::V0_131 { "/dev/null" } else { "file:///dev/null" };
-        let names = [("$NULL", null.to_owned()), ("$P", theirs), ("$N", plain), ("$HTTP", self.http.clone())];
+        let names = [
+            ("$NULL", null.to_owned()),
+            ("$P", theirs),
+            ("$N", plain),
+            ("$HTTP", self.http.clone()),
+            ("$HOLD", self.hold.clone()),
+        ];
         let mut played = Played {
             stage: self,
             names: names.to_vec(),
@@ -83,6 +93,26 @@ impl Stage<'_> {
         fs::remove_dir_all(&directory).ok();
         outcome
     }
+}
+
+/// Starts a server that sends the beginning of each response, and then nothing. It ends with the test.
+pub(crate) fn holding_server() -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let url = format!("http://{}", listener.local_addr().expect("its address"));
+    std::thread::spawn(move || {
+        let mut held = Vec::new();
+        for stream in listener.incoming() {
+            let Ok(mut stream) = stream else { return };
+            let mut request = Vec::new();
+            let mut byte = [0];
+            while !request.ends_with(b"\r\n\r\n") && matches!(stream.read(&mut byte), Ok(1)) {
+                request.extend_from_slice(&byte);
+            }
+            stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 100\r\n\r\npart").ok();
+            held.push(stream);
+        }
+    });
+    url
 }
 
 /// What every case finds.
@@ -144,6 +174,9 @@ impl Played<'_> {
                 let (process, text) = rest.split_once(' ').expect("a process and a text");
                 self.wired.hear_until(|heard| text_of(heard, process).contains(text))
             }
+            "delta" => self
+                .wired
+                .hear_until(|heard| heard.iter().any(|message| message["params"]["requestId"] == rest)),
             "resume" => self.resume(),
             "anew" => {
                 self.reconnect();
@@ -184,7 +217,9 @@ impl Played<'_> {
         let mut words: Vec<(String, String)> = vec![(format!("file://{}", self.names[2].1), "$P".to_owned())];
         words.push((self.names[2].1.clone(), "$N".to_owned()));
         words.push((self.stage.place.root(), "$PLACE".to_owned()));
-        let mut outcome = Outcome::of(&self.wired.heard, &words);
+        // A server cannot have the words of two releases; it has those of the current one.
+        let has_texts = self.stage.release == Release::V0_166;
+        let mut outcome = Outcome::of(&self.wired.heard, &words, has_texts);
         outcome.put("connection", json!(end));
         if let Some(late) = self.late {
             outcome.put("awaited in vain", json!(late));
@@ -216,6 +251,9 @@ fn files(directory: &Path) -> BTreeMap<String, String> {
             } else if kind.is_dir() {
                 open.push(path);
                 "a directory".to_owned()
+            } else if !kind.is_file() {
+                // A FIFO would be waited for.
+                "special".to_owned()
             } else {
                 fs::read_to_string(&path).unwrap_or_default()
             };

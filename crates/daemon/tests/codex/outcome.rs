@@ -7,14 +7,18 @@ use serde_json::{Map, Value, json};
 /// Longer texts are told by their length and ends.
 const LONGEST_TEXT: usize = 300;
 
+/// The most output that a released server puts into one notification.
+const RELEASED_CHUNK: usize = 8 * 1024;
+
 /// What came, by what it is about.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Outcome(BTreeMap<String, Value>);
 
 impl Outcome {
-    /// Of all that was heard; `words` are replaced in every text.
-    pub(crate) fn of(heard: &[Value], words: &[(String, String)]) -> Outcome {
+    /// Of all that was heard; `words` are replaced in every text. `has_texts` keeps the texts of errors.
+    pub(crate) fn of(heard: &[Value], words: &[(String, String)], has_texts: bool) -> Outcome {
         let mut outcome = Outcome::default();
+        let words = &Words { replaced: words, has_texts };
         for message in heard.iter().filter(|message| message.get("method").is_none()) {
             let id = &message["id"];
             let key = format!("answer {}", id.as_str().map_or(id.to_string(), str::to_owned));
@@ -85,11 +89,12 @@ pub(crate) fn text_of(heard: &[Value], process: &str) -> String {
     ["stdout", "stderr", "pty"].iter().filter_map(|stream| all[stream].as_str()).collect()
 }
 
-/// The notifications of a process as one value. How its output was cut into chunks does not matter; that no number is
-/// missing does.
+/// The notifications of a process as one value. Of how its output was cut into chunks only their size
+/// matters; that no number is missing does.
 fn of_process(heard: &[Value], process: &str) -> Value {
     let mut told = Map::new();
     let mut numbers = Vec::new();
+    let mut is_large = false;
     for message in heard.iter().filter(|message| message["params"]["processId"] == process) {
         let mut params = message["params"].clone();
         let Some(method) = message["method"].as_str() else { continue };
@@ -101,10 +106,15 @@ fn of_process(heard: &[Value], process: &str) -> Value {
         }
         if let Some(stream) = members.get("stream").and_then(Value::as_str).map(str::to_owned) {
             let text = told.entry(stream).or_insert_with(|| json!(""));
-            *text = json!(text.as_str().unwrap_or_default().to_owned() + &decoded(&members["chunk"]));
+            let chunk = decoded(&members["chunk"]);
+            is_large |= chunk.chars().count() > RELEASED_CHUNK;
+            *text = json!(text.as_str().unwrap_or_default().to_owned() + &chunk);
             continue;
         }
         told.insert(method.to_owned(), params);
+    }
+    if is_large {
+        told.insert("chunks over 8 KiB".to_owned(), json!(true));
     }
     numbers.sort_unstable();
     let gapless = numbers.iter().zip(1..).all(|(number, expected)| *number == expected);
@@ -121,8 +131,28 @@ fn decoded(chunk: &Value) -> String {
     }
 }
 
+/// What is replaced in texts, and whether the texts of errors are compared.
+struct Words<'a> {
+    replaced: &'a [(String, String)],
+    has_texts: bool,
+}
+
+/// The text of an error. The words for an error of the system are those of the C library, which differ; the address of a
+/// peer is never the same.
+fn text(value: &Value) -> String {
+    let text = value.as_str().unwrap_or_default();
+    if let Some((_, number)) = text.rsplit_once(" (os error ").filter(|(words, _)| !words.contains(':')) {
+        return format!("$SYSTEM (os error {number}");
+    }
+    let address = " 127.0.0.1:";
+    match text.split_once(address).filter(|(before, _)| before.ends_with("from exec-server websocket")) {
+        Some((before, after)) => format!("{before}{}", after.trim_start_matches(char::is_numeric)),
+        None => text.to_owned(),
+    }
+}
+
 /// A value without what no two runs share: ids, times, the texts of errors, the order of a directory, names of places.
-fn plain(value: Value, words: &[(String, String)]) -> Value {
+fn plain(value: Value, words: &Words<'_>) -> Value {
     match value {
         Value::Object(members) => {
             let members = members.into_iter().map(|(name, value)| {
@@ -131,7 +161,8 @@ fn plain(value: Value, words: &[(String, String)]) -> Value {
                     "createdAtMs" | "modifiedAtMs" if value.as_i64().is_some_and(|time| time > 0) => {
                         json!("$TIME")
                     }
-                    "message" if value.is_string() => json!("$TEXT"),
+                    "message" if value.is_string() && !words.has_texts => json!("$TEXT"),
+                    "message" if value.is_string() => plain(json!(text(&value)), words),
                     "executorVersion" => json!("$VERSION"),
                     // Told in full where it is asked for.
                     "environmentInfo" => json!("$INFO"),
@@ -148,7 +179,7 @@ fn plain(value: Value, words: &[(String, String)]) -> Value {
         }
         Value::Array(values) => values.into_iter().map(|value| plain(value, words)).collect(),
         Value::String(text) => {
-            let text = words.iter().fold(text, |text, (from, to)| text.replace(from, to));
+            let text = words.replaced.iter().fold(text, |text, (from, to)| text.replace(from, to));
             let text = without_mark(text);
             let ends = (text.char_indices().nth(40), text.char_indices().rev().nth(40));
             match (text.len() > LONGEST_TEXT, ends) {

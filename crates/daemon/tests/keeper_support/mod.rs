@@ -80,6 +80,11 @@ impl House {
         Keepers::new(self.settings())
     }
 
+    /// The same, with process trees held this way.
+    pub fn keepers_with(&self, containment: Containment) -> Keepers {
+        Keepers::new(KeeperSettings { containment, ..self.settings() })
+    }
+
     pub fn session(&self) -> Session {
         let settings = engine::EngineSettings {
             process_limits: bounds(),
@@ -87,6 +92,7 @@ impl House {
             max_sessions: 64,
             sandbox: engine::sandbox::SandboxSettings::default(),
             guardian: None,
+            adopts_orphans: false,
         };
         Engine::start(settings).open_session().unwrap()
     }

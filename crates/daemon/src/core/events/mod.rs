@@ -84,8 +84,10 @@ pub struct EventOptions {
     pub line_bytes: usize,
     /// What happens while no client listens.
     pub while_away: WhileAway,
-    /// Whether the client acknowledges events. Then only as many are sent beyond the last acknowledged one as are kept.
+    /// With [`WhileAway::Pause`]: whether the client states from the start that it acknowledges events.
     pub is_acknowledged: bool,
+    /// With [`WhileAway::Pause`]: the bytes of sent events that may be unacknowledged. The logs keep at least their output.
+    pub window_bytes: usize,
 }
 
 impl EventOptions {
@@ -98,6 +100,7 @@ impl EventOptions {
             line_bytes: 6 * chunk_bytes + 1024,
             while_away: WhileAway::Replay(bytes),
             is_acknowledged: false,
+            window_bytes: 0,
         }
     }
 }
@@ -132,6 +135,8 @@ enum SubscriptionMessage {
     Unsubscribe(SubscriptionId),
     /// The client has all events up to this one.
     Acknowledge(u64),
+    /// The client has this many events of this subscription.
+    AcknowledgeReceived(SubscriptionId, u64),
 }
 
 /// A listener that receives the events after the last one it has seen.
@@ -213,6 +218,15 @@ impl<F: Face> PublisherHandle<F> {
     pub(super) fn acknowledge(&self, event: u64) -> impl Future<Output = ()> + Send + use<F> {
         let subscriptions = self.subscriptions.clone();
         async move { drop(subscriptions.send(SubscriptionMessage::Acknowledge(event)).await) }
+    }
+
+    pub(super) fn acknowledge_received(
+        &self,
+        id: SubscriptionId,
+        count: u64,
+    ) -> impl Future<Output = ()> + Send + use<F> {
+        let subscriptions = self.subscriptions.clone();
+        async move { drop(subscriptions.send(SubscriptionMessage::AcknowledgeReceived(id, count)).await) }
     }
 
     pub(super) fn unsubscribe(&self, id: SubscriptionId) -> impl Future<Output = ()> + Send + use<F> {

@@ -30,6 +30,8 @@ pub(super) struct Publisher<F: Face> {
     streams: FuturesUnordered<BoxFuture<'static, (EventStream<F::Events>, Step)>>,
     current: HashMap<ProcessId, CurrentStream>,
     serial: u64,
+    /// The number of the last event before the current listener, if events are not replayed.
+    before_listener: u64,
     /// Counts new listeners; streams that wait for output notice a change.
     listeners: watch::Sender<u64>,
     /// Whether a listener may still come.
@@ -70,19 +72,23 @@ impl<F: Face> Publisher<F> {
         options: EventOptions,
         listener: Option<(SubscriptionId, Listener)>,
     ) -> Publisher<F> {
-        let replay_bytes = match options.while_away {
+        let mut buffer = ReplayBuffer::new(match options.while_away {
             WhileAway::Replay(bytes) => bytes.max(1),
             WhileAway::Pause | WhileAway::Discard => 0,
-        };
+        });
+        if options.while_away == WhileAway::Pause && options.is_acknowledged {
+            buffer.limit_unacknowledged(options.window_bytes);
+        }
         Publisher {
             session,
             core,
             options,
-            buffer: ReplayBuffer::new(replay_bytes),
+            buffer,
             listener,
             streams: FuturesUnordered::new(),
             current: HashMap::new(),
             serial: 0,
+            before_listener: 0,
             listeners: watch::Sender::new(0),
             is_open: options.while_away != WhileAway::Discard,
         }
@@ -99,7 +105,8 @@ impl<F: Face> Publisher<F> {
             let unsent = self.unsent();
             let is_idle = unsent.is_none();
             let may_read = self.may_read(is_idle);
-            let takes_messages = has_inbox && (self.listener.is_none() || is_idle && self.may_send());
+            let takes_messages = has_inbox
+                && (self.listener.is_none() || is_idle && self.buffer.may_send(self.options.line_bytes));
             if !has_inbox && is_idle && self.streams.is_empty() {
                 return;
             }
@@ -134,19 +141,12 @@ impl<F: Face> Publisher<F> {
     /// Whether logs are read: never to hold events here that the logs could hold.
     fn may_read(&self, is_idle: bool) -> bool {
         match (&self.listener, self.options.while_away) {
-            (Some(_), _) => is_idle && self.may_send(),
+            (Some(_), _) => is_idle && self.buffer.may_send(self.options.line_bytes),
             (None, _) if !self.is_open => true,
             (None, WhileAway::Replay(_)) => self.buffer.has_capacity(self.options.line_bytes),
             (None, WhileAway::Pause) => false,
             (None, WhileAway::Discard) => true,
         }
-    }
-
-    /// Whether another event may be sent before the client acknowledges one.
-    fn may_send(&self) -> bool {
-        let is_limited =
-            self.options.is_acknowledged && matches!(self.options.while_away, WhileAway::Replay(_));
-        !is_limited || self.buffer.has_capacity(self.options.line_bytes)
     }
 
     fn handle(&mut self, message: PublisherMessage<F::Events>) {
@@ -183,7 +183,7 @@ impl<F: Face> Publisher<F> {
     }
 
     fn push(&mut self, line: Bytes) {
-        self.buffer.push(line, self.options.is_acknowledged);
+        self.buffer.push(line);
         if self.listener.is_none() {
             self.buffer.drop_unsent();
         }
@@ -254,12 +254,22 @@ impl<F: Face> Publisher<F> {
                     self.remove_listener();
                 }
             }
-            SubscriptionMessage::Acknowledge(event) => {
-                self.options.is_acknowledged = true;
-                self.buffer.acknowledge(event);
+            SubscriptionMessage::Acknowledge(event) => self.buffer.acknowledge(event),
+            SubscriptionMessage::AcknowledgeReceived(id, count) => {
+                // An earlier connection counted other events.
+                let is_current = self.listener.as_ref().is_some_and(|(current, _)| *current == id);
+                if is_current && self.options.while_away == WhileAway::Pause {
+                    self.buffer.limit_unacknowledged(self.options.window_bytes);
+                    self.buffer.acknowledge(self.before_listener.saturating_add(count));
+                }
             }
             SubscriptionMessage::Subscribe(new) => {
                 let NewListener { id, listener, seen, gap } = *new;
+                if self.options.while_away == WhileAway::Pause {
+                    // The client reads the logs for what it has not received, and states again that it acknowledges.
+                    self.buffer.forget_sent();
+                    self.before_listener = self.buffer.last_sent();
+                }
                 let rewound = match seen {
                     Some(seen) => self.buffer.rewind(seen).map(|lost| (seen, lost)),
                     None => Ok((self.buffer.last_sent(), self.buffer.resume())),

@@ -13,8 +13,10 @@ pub(super) struct ReplayBuffer {
     /// The number of the next line to send.
     unsent: u64,
     bytes: usize,
-    /// Bytes kept for a client that may resume; beyond it the oldest events are dropped. 0: nothing is buffer.
+    /// Bytes kept for a client that may resume; beyond it the oldest events are dropped. 0: nothing is kept.
     limit: usize,
+    /// Whether the client acknowledges events: sent ones are kept until then, and no more are sent than can be kept.
+    is_acknowledged: bool,
 }
 
 /// A client named an event that has not happened yet.
@@ -23,7 +25,20 @@ pub struct NotYet;
 
 impl ReplayBuffer {
     pub(super) fn new(limit: usize) -> ReplayBuffer {
-        ReplayBuffer { lines: VecDeque::new(), first: 1, unsent: 1, bytes: 0, limit }
+        ReplayBuffer { lines: VecDeque::new(), first: 1, unsent: 1, bytes: 0, limit, is_acknowledged: false }
+    }
+
+    /// The client acknowledges from now on: at most `limit` bytes are sent beyond what it has acknowledged.
+    pub(super) fn limit_unacknowledged(&mut self, limit: usize) {
+        self.limit = limit.max(1);
+        self.is_acknowledged = true;
+    }
+
+    /// Drops all sent events and keeps none from now on: a new client has not stated that it acknowledges.
+    pub(super) fn forget_sent(&mut self) {
+        self.acknowledge(u64::MAX);
+        self.limit = 0;
+        self.is_acknowledged = false;
     }
 
     /// The number of the next event.
@@ -38,16 +53,17 @@ impl ReplayBuffer {
 
     /// Adds the event with the number `next_id`. Beyond the limit, the oldest sent events are dropped, unless they wait to
     /// be acknowledged; unsent ones stay, so the caller adds only what can be sent, or calls `drop_unsent`.
-    pub(super) fn push(&mut self, line: Bytes, is_acknowledged: bool) {
+    pub(super) fn push(&mut self, line: Bytes) {
         self.bytes += line.len();
         self.lines.push_back(line);
-        while !is_acknowledged && self.limit > 0 && self.bytes > self.limit && self.first < self.unsent {
+        while !self.is_acknowledged && self.limit > 0 && self.bytes > self.limit && self.first < self.unsent {
             self.drop_oldest();
         }
     }
 
-    /// Drops the sent events up to this one: the client has them.
+    /// Drops the sent events up to this one: the client has them, and acknowledges later ones too.
     pub(super) fn acknowledge(&mut self, event: u64) {
+        self.is_acknowledged = true;
         while self.first <= event && self.first < self.unsent {
             self.drop_oldest();
         }
@@ -75,6 +91,11 @@ impl ReplayBuffer {
                 self.drop_oldest();
             }
         }
+    }
+
+    /// Whether an event of up to `longest` bytes may be sent before the client acknowledges another.
+    pub(super) fn may_send(&self, longest: usize) -> bool {
+        !self.is_acknowledged || self.limit == 0 || self.has_capacity(longest)
     }
 
     /// Whether an event of up to `longest` bytes fits without dropping another. An empty buffer takes one of any size.
@@ -130,7 +151,7 @@ mod tests {
     fn push(buffer: &mut ReplayBuffer, count: u64) {
         for _ in 0..count {
             let number = buffer.next_id();
-            buffer.push(line(number), false);
+            buffer.push(line(number));
         }
     }
 
@@ -176,17 +197,17 @@ mod tests {
     #[test]
     fn events_that_wait_to_be_acknowledged_are_kept() {
         let mut buffer = ReplayBuffer::new(30);
-        for number in 1..=5 {
-            buffer.push(line(number), true);
-        }
+        assert!(buffer.may_send(1_000), "the client has acknowledged nothing");
+        buffer.acknowledge(0);
+        push(&mut buffer, 5);
         assert_eq!(send(&mut buffer), [1, 2, 3, 4, 5]);
-        assert!(!buffer.has_capacity(10));
+        assert!(!buffer.may_send(10));
         buffer.acknowledge(3);
-        assert!(buffer.has_capacity(10));
+        assert!(buffer.may_send(10));
         assert_eq!(buffer.rewind(3), Ok(0), "nothing of the rest is lost");
         assert_eq!(send(&mut buffer), [4, 5]);
         // A number that was not sent yet.
-        buffer.push(line(6), true);
+        buffer.push(line(6));
         buffer.acknowledge(1_000);
         assert_eq!(send(&mut buffer), [6]);
     }

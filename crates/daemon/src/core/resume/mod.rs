@@ -31,6 +31,16 @@ const SOCKET_DELAY: Duration = Duration::from_millis(20);
 /// Connections to one socket at the same time; one more is closed at once.
 const MAX_CONNECTIONS: usize = 8;
 
+/// The resume token with this secret. It names the daemon, so that the next one can see whether it still runs.
+pub(crate) fn token_of(secret: &str) -> String {
+    format!("{}.{secret}", state::own_name())
+}
+
+/// Whether the daemon that issued a token still runs.
+fn is_issuer_running(token: &str) -> bool {
+    token.rsplit_once('.').is_some_and(|(daemon, _secret)| state::is_running(daemon))
+}
+
 /// Keeps a daemon without listeners alive for its disconnected sessions. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct ResumeWait {

@@ -11,6 +11,7 @@ use tokio_util::sync::CancellationToken;
 use wire::jsonrpc::{self, Item, Message};
 use wire::rexd::v1::{self, Method as _};
 
+use super::is_issuer_running;
 use crate::core::sockets::SocketDir;
 
 /// A longer first line is not `session.resume`.
@@ -19,10 +20,8 @@ const MAX_FIRST_LINE: usize = 4 * 1024;
 const MAX_RESPONSE: u64 = 1024 * 1024;
 /// How long the older daemon may take to respond.
 const RESPONSE_TIMEOUT: Duration = Duration::from_secs(10);
-/// How long to wait for a socket to appear: a busy daemon notices late that its streams are gone.
+/// How long to wait for the socket of a daemon that runs: if it is busy, it notices late that its streams are gone.
 const SOCKET_TIMEOUT: Duration = Duration::from_secs(5);
-/// How long to wait for a socket that exists: its daemon is about to listen, or is gone.
-const LISTEN_TIMEOUT: Duration = Duration::from_millis(250);
 /// How often the socket is tried.
 const RETRY_INTERVAL: Duration = Duration::from_millis(10);
 /// The buffer of each direction.
@@ -78,6 +77,7 @@ pub(super) async fn hand_over(
 /// A request to resume a session.
 struct ResumeRequest {
     session: String,
+    token: String,
     /// The request with its line end.
     line: Vec<u8>,
 }
@@ -91,13 +91,13 @@ impl ResumeRequest {
         }
         let params: v1::SessionResume = v1::decode_params_text(call.params.map(|raw| raw.get())).ok()?;
         let line = [line, b"\n"].concat();
-        Some(ResumeRequest { session: params.session_id, line })
+        Some(ResumeRequest { session: params.session_id, token: params.resume_token, line })
     }
 }
 
 /// Sends the request to the older daemon. Returns the response with its line end, and possibly what follows it.
 async fn connect(sockets: &SocketDir, request: &ResumeRequest) -> io::Result<(UnixStream, BytesMut)> {
-    let mut socket = open_socket(sockets, &request.session).await?;
+    let mut socket = open_socket(sockets, request).await?;
     let exchange = async {
         socket.write_all(&request.line).await?;
         let mut response = Vec::new();
@@ -113,16 +113,17 @@ async fn connect(sockets: &SocketDir, request: &ResumeRequest) -> io::Result<(Un
     Ok((socket, response))
 }
 
-async fn open_socket(sockets: &SocketDir, session: &str) -> io::Result<UnixStream> {
+/// Connects to the daemon that has the session. Waits for its socket as long as the daemon of the token runs.
+async fn open_socket(sockets: &SocketDir, request: &ResumeRequest) -> io::Result<UnixStream> {
     let since = tokio::time::Instant::now();
     loop {
-        let result = sockets.connect(session).await;
-        let timeout = match result.as_ref().map_err(io::Error::kind) {
-            Err(io::ErrorKind::NotFound) => SOCKET_TIMEOUT,
-            Err(io::ErrorKind::ConnectionRefused) => LISTEN_TIMEOUT,
-            _ => return result,
-        };
-        if since.elapsed() >= timeout {
+        // Before the attempt: a daemon that ends after it has removed its socket.
+        let may_appear = is_issuer_running(&request.token) && since.elapsed() < SOCKET_TIMEOUT;
+        let result = sockets.connect(&request.session).await;
+        let is_missing = result.as_ref().is_err_and(|error| {
+            matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused)
+        });
+        if !is_missing || !may_appear {
             return result;
         }
         tokio::time::sleep(RETRY_INTERVAL).await;
@@ -169,5 +170,54 @@ async fn copy_streams(streams: Streams, socket: UnixStream, response: BytesMut, 
         },
         () = gone => {}
         () = stop.cancelled() => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::time::Instant;
+
+    use super::*;
+    use crate::core::resume::token_of;
+
+    const SESSION: &str = "s_0123456789ab";
+
+    fn request(token: &str) -> ResumeRequest {
+        ResumeRequest { session: SESSION.to_owned(), token: token.to_owned(), line: Vec::new() }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_socket_is_waited_for_only_while_the_daemon_of_the_token_runs() {
+        let state = tempfile::tempdir().unwrap();
+        let sockets = SocketDir::new(state.path().join("sessions"), "s_");
+        sockets.create().unwrap();
+        let waited = async |token: &str| {
+            let since = Instant::now();
+            let error = open_socket(&sockets, &request(token)).await.unwrap_err();
+            (error.kind(), since.elapsed())
+        };
+        // The same pid with another start time was reused.
+        let reused = format!("{}.1.secret", std::process::id());
+        for token in ["", "secret", "1.secret", "x.y.secret", "0.0.secret", &reused] {
+            assert_eq!(waited(token).await, (io::ErrorKind::NotFound, Duration::ZERO), "{token:?}");
+        }
+        // The clock is paused: it moves only while nothing but time is waited for.
+        let (kind, elapsed) = waited(&token_of("secret")).await;
+        assert_eq!(kind, io::ErrorKind::NotFound);
+        assert!(elapsed >= SOCKET_TIMEOUT, "{elapsed:?}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_socket_that_a_busy_daemon_creates_late_is_found() {
+        let state = tempfile::tempdir().unwrap();
+        let sockets = SocketDir::new(state.path().join("sessions"), "s_");
+        sockets.create().unwrap();
+        let late = async {
+            tokio::time::advance(SOCKET_TIMEOUT / 2).await;
+            sockets.bind(SESSION).unwrap()
+        };
+        let request = request(&token_of("secret"));
+        let (found, _bound) = tokio::join!(open_socket(&sockets, &request), late);
+        found.unwrap();
     }
 }

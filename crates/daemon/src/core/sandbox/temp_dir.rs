@@ -7,7 +7,9 @@ use std::sync::Once;
 use engine::sandbox::Confinement;
 use engine::session::random_name;
 
-use crate::core::state::{check_private_dir, create_private_dir, private_dir_builder, process_start};
+use crate::core::state::{
+    check_private_dir, create_private_dir, own_name, private_dir_builder, process_start,
+};
 
 /// Prefix of the names of directories that outlive the daemon.
 const DETACHED_PREFIX: &str = "detached.";
@@ -21,7 +23,7 @@ pub struct SandboxTempDir {
 impl SandboxTempDir {
     /// A directory with a random name that belongs to this daemon.
     pub fn new() -> Result<SandboxTempDir, engine::Error> {
-        let name = format!("{}.{}", owner(), random_name()?);
+        let name = format!("{}.{}", own_name(), random_name()?);
         Ok(SandboxTempDir { path: dir()?.join(name) })
     }
 
@@ -105,12 +107,6 @@ fn dir_name() -> String {
 fn is_named(dir: &Path) -> bool {
     let name = dir.file_name().and_then(|name| name.to_str()).and_then(|name| name.strip_prefix(&dir_name()));
     name.is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
-}
-
-/// Identifies this process by pid and start time: pids are reused.
-fn owner() -> String {
-    let pid = std::process::id();
-    format!("{pid}.{}", process_start(pid).unwrap_or(0))
 }
 
 fn remove_stale(dir: &Path) {

@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use engine::approval::{ApprovalRequest, ApprovalUpdate, Approver};
 
 use super::{Face, SessionHandle, SessionMessage};
-use crate::core::runtime_policy::RuntimePolicyHandle;
-use crate::net::auth::Scope;
+use crate::core::runtime_policy::{RuntimePolicy, RuntimePolicyHandle};
+use crate::net::auth::{Caller, Scope};
 
 /// Decides which requests for approval a session may see and answer.
 pub struct SessionApprover<F: Face> {
@@ -33,18 +33,22 @@ impl<F: Face> SessionApprover<F> {
 
     /// Why the session may not answer; `None` if it may.
     pub fn reason_against(&self, request: &ApprovalRequest) -> Option<String> {
-        let (caller, policy) = (&self.handle.requester.caller, self.policy.current());
-        if !caller.scopes.allow(Scope::Exec) {
-            return Some(format!("{} has only the scope \"read\"", caller.name));
-        }
-        if !policy.approvals.approvers.iter().any(|glob| glob.matches(&caller.name)) {
-            return Some(format!("{} is not among approvals.approvers", caller.name));
-        }
-        if !policy.approvals.self_approval && request.requester.caller == caller.name {
-            return Some("the requester may not answer its own request (approvals.self_approval)".to_owned());
-        }
-        None
+        reason_against(&self.policy.current(), &self.handle.requester.caller, request)
     }
+}
+
+/// Why a caller may not answer a request for approval; `None` if it may.
+pub fn reason_against(policy: &RuntimePolicy, caller: &Caller, request: &ApprovalRequest) -> Option<String> {
+    if !caller.scopes.allow(Scope::Exec) {
+        return Some(format!("{} has only the scope \"read\"", caller.name));
+    }
+    if !policy.approvals.approvers.iter().any(|glob| glob.matches(&caller.name)) {
+        return Some(format!("{} is not among approvals.approvers", caller.name));
+    }
+    if !policy.approvals.self_approval && request.requester.caller == caller.name {
+        return Some("the requester may not answer its own request (approvals.self_approval)".to_owned());
+    }
+    None
 }
 
 impl<F: Face> Approver for SessionApprover<F> {

@@ -137,10 +137,19 @@ impl<F: Face> Session<F> {
         Resumption { id, gap, replaced: Vec::new() }
     }
 
-    /// The client has all events up to this one. Until something is published, it only states that it acknowledges.
+    /// The client has all events up to this one. It may state so before anything is published.
     pub fn acknowledge(&mut self, event: u64) -> impl Future<Output = ()> + Send + use<F> {
-        let acknowledged = self.events.as_ref().map(|events| events.acknowledge(event));
-        self.event_options.is_acknowledged = true;
+        self.publisher().acknowledge(event)
+    }
+
+    /// The client has received this many events on its connection, of a session whose events are not replayed. Its connection
+    /// has stated that it acknowledges.
+    pub fn acknowledge_received(
+        &mut self,
+        id: SubscriptionId,
+        count: u64,
+    ) -> impl Future<Output = ()> + Send + use<F> {
+        let acknowledged = self.events.as_ref().map(|events| events.acknowledge_received(id, count));
         async move {
             if let Some(acknowledged) = acknowledged {
                 acknowledged.await;

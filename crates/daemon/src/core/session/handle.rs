@@ -33,6 +33,11 @@ impl<F: Face> Clone for SessionHandle<F> {
 }
 
 impl<F: Face> SessionHandle<F> {
+    /// The same session for requests of another caller, in faces whose sessions serve several.
+    pub fn on_behalf_of(&self, requester: Requester) -> SessionHandle<F> {
+        SessionHandle { requester, ..self.clone() }
+    }
+
     /// Sends a request; it comes back if the session is over.
     pub async fn request(&self, request: Box<PendingRequest<F>>) -> Result<(), Box<PendingRequest<F>>> {
         match self.inbox.send(SessionMessage::Request(request)).await {

@@ -16,7 +16,7 @@ pub mod scheduler;
 mod task;
 pub mod write_batch;
 
-pub use approver::SessionApprover;
+pub use approver::{SessionApprover, reason_against};
 pub use connections::{Resumption, SessionConnection};
 pub use handle::SessionHandle;
 pub use liveness::{Retention, SessionLiveness, SubscriptionId};
@@ -168,6 +168,7 @@ pub struct Session<F: Face> {
     scheduler: RequestScheduler,
     connections: connections::Connections,
     event_options: EventOptions,
+    has_events: bool,
     events: Option<PublisherHandle<F>>,
     closing: Option<(Responder, serde_json::Value)>,
     registration: Option<ApproverRegistration>,
@@ -249,6 +250,7 @@ impl<F: Face> Session<F> {
             _inbox_depth: core.metrics.queue("session_inbox", inbox_depth(&handle.inbox)),
             connections: connections::Connections::new(connection, is_resumable),
             event_options: events,
+            has_events: false,
             core,
             id,
             requester,
@@ -361,8 +363,14 @@ impl<F: Face> Session<F> {
         }
     }
 
-    /// The session's event publisher; its task starts with the first use.
+    /// The session's event publisher, to publish something.
     pub fn events(&mut self) -> &PublisherHandle<F> {
+        self.has_events = true;
+        self.publisher()
+    }
+
+    /// The session's event publisher; its task starts with the first use.
+    fn publisher(&mut self) -> &PublisherHandle<F> {
         // Not `get_or_insert_with`: starting it needs the rest of the session.
         let events = match self.events.take() {
             Some(events) => events,
@@ -376,7 +384,7 @@ impl<F: Face> Session<F> {
 
     /// Whether anything was ever published.
     pub fn has_events(&self) -> bool {
-        self.events.is_some()
+        self.has_events
     }
 
     /// Whether a connection or event stream receives its events.

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use engine::Error;
+use engine::approval::ApprovalIdentity;
 use engine::audit::PolicyOutcome;
 use tokio_util::sync::CancellationToken;
 use wire::jsonrpc::RpcError;
@@ -11,7 +12,7 @@ use super::keys::{KeyLookup, KeyReservation};
 use super::scheduler::SchedulerGuard;
 use super::{Face, Session, SessionHandle, SessionMessage};
 use crate::core::Core;
-use crate::core::authorize::{ApprovalWait, Refusal, authorize};
+use crate::core::authorize::{ApprovalWait, Asking, Refusal, authorize};
 use crate::core::effects::Effects;
 use crate::core::prepare::PrepareContext;
 use crate::core::request::{AuthorizedRequest, RequestContext};
@@ -24,6 +25,10 @@ pub struct PendingRequest<F: Face> {
     call: Box<dyn Call<F>>,
     /// Where its response goes.
     pub responder: Responder,
+    /// The id that its client gave it, in protocols that match approvals to requests.
+    pub request_id: Option<Arc<str>>,
+    /// The approval that an earlier daemon has requested for it.
+    pub earlier_approval: Option<ApprovalIdentity>,
     key: Option<KeyReservation>,
     prepared: Option<(Prepared<F>, RequestContext)>,
     /// The policy under which an approver accepted it.
@@ -37,6 +42,8 @@ impl<F: Face> PendingRequest<F> {
         PendingRequest {
             call,
             responder,
+            request_id: None,
+            earlier_approval: None,
             key: None,
             prepared: None,
             approved_under: None,
@@ -84,8 +91,11 @@ impl<F: Face> Session<F> {
         }
         if request.prepared.is_none() {
             let context = RequestContext {
-                requester: self.requester.clone(),
+                // One session may serve several callers.
+                requester: request.responder.requester().unwrap_or(&self.requester).clone(),
                 method: request.call.method().name(),
+                request_id: request.request_id.clone(),
+                earlier_approval: request.earlier_approval.clone(),
                 cwd: self.cwd.clone(),
                 authorization: Default::default(),
                 cancel: request.responder.cancel.clone(),
@@ -110,8 +120,10 @@ impl<F: Face> Session<F> {
             over: self.over.clone(),
             policy: policy.clone(),
         };
+        let always_asks =
+            request.prepared.as_ref().is_some_and(|(prepared, _)| prepared.always_asks.is_some());
         match request.prepared.as_ref().map(|(prepared, _)| &prepared.effects) {
-            Some(Effects::Files(_)) if policy.policy.restricts_files() => {
+            Some(Effects::Files(_)) if policy.policy.restricts_files() || always_asks => {
                 self.spawn(check.files(request, guard));
             }
             Some(Effects::Command(_)) => match check.decide(&request) {
@@ -159,8 +171,8 @@ struct RequestCheck<F: Face> {
 impl<F: Face> RequestCheck<F> {
     fn decide(&self, request: &PendingRequest<F>) -> Result<Option<PolicyOutcome>, Refusal> {
         let Some((prepared, context)) = &request.prepared else { return Ok(None) };
-        let was_approved = request.approved_under.is_some();
-        authorize(&self.policy, context, &prepared.effects, &|| request.call.digest(), was_approved)
+        let asking = Asking { always: prepared.always_asks, was_approved: request.approved_under.is_some() };
+        authorize(&self.policy, context, &prepared.effects, &|| request.call.digest(), asking)
     }
 
     /// Checks effects on files, which may wait for a disk, and runs the request or refuses it.

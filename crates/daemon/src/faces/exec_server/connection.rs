@@ -16,7 +16,7 @@ use wire::jsonrpc::RpcError;
 
 use super::ExecServer;
 use super::methods::environment;
-use super::session::{ExecServerHandle, open, resume};
+use super::session::{ExecServerHandle, Session, open, resume};
 use crate::core::dispatch::{Dispatch, dispatch, lookup, reject};
 use crate::core::request::{ConnectionContext, Requester};
 use crate::core::responder::Responder;
@@ -26,7 +26,7 @@ use crate::core::{SHUTDOWN_TIMEOUT, flush};
 use crate::observe::metrics::Transport;
 
 /// Requests with a slot that run at the same time.
-const MAX_RUNNING: usize = 256;
+pub(super) const MAX_RUNNING: usize = 256;
 /// Requests that wait for a slot; beyond it nothing is read.
 const MAX_WAITING: usize = 1_024;
 /// Bytes of the requests that wait; beyond it nothing is read.
@@ -67,13 +67,14 @@ pub(super) struct Connection {
 
 impl Connection {
     pub(super) fn new(face: Arc<ExecServer>, context: ConnectionContext, link: &Link) -> Connection {
+        let slots = Arc::new(Semaphore::new(face.max_running));
         Connection {
             face,
             context,
             outgoing: link.outgoing.clone(),
             phase: Phase::New,
             session: None,
-            slots: Arc::new(Semaphore::new(MAX_RUNNING)),
+            slots,
             process_memory: Arc::new(Semaphore::new(PROCESS_MEMORY as usize)),
             waiting: VecDeque::new(),
             waiting_bytes: 0,
@@ -156,15 +157,39 @@ impl Connection {
                 let cancel = self.closed.child_token();
                 self.admit(Request { method: method.into_owned(), params, reply, cancel }).await;
             }
-            Ok(Message::Notification { method, .. }) => match (&*method, self.phase) {
+            Ok(Message::Notification { method, params }) => match (&*method, self.phase) {
                 (v1::INITIALIZED, Phase::New) => return Err("`initialized` before `initialize`".to_owned()),
                 (v1::INITIALIZED, Phase::Initialized | Phase::Ready) => self.phase = Phase::Ready,
+                (v1::SESSION_ACK, Phase::Ready) => {
+                    self.acknowledge(params.map_or("null", |raw| raw.get())).await?
+                }
                 _ => return Err(format!("unexpected notification {method:?}")),
             },
             Ok(Message::Response { .. }) => {
                 return Err("unexpected response: the server sent no request".to_owned());
             }
-            Err(reason) => self.complain(format!("cannot parse the message: {reason}")).await,
+            Err(reason) => {
+                let source = match self.context.transport {
+                    Transport::Stdio => "JSON-RPC message from exec-server stdio",
+                    _ => "websocket JSON-RPC message from exec-server websocket",
+                };
+                self.complain(format!("failed to parse {source}: {reason}")).await;
+            }
+        }
+        Ok(())
+    }
+
+    /// Handles `session/ack`. The error is the reason to close the connection.
+    async fn acknowledge(&self, params: &str) -> Result<(), String> {
+        let invalid = |error: serde_json::Error| format!("invalid {}: {error}", v1::SESSION_ACK);
+        let v1::SessionAckNotification { received } = serde_json::from_str(params).map_err(invalid)?;
+        if let Some((handle, subscription)) = &self.session {
+            let subscription = *subscription;
+            let update = move |session: &mut Session| {
+                let acknowledged = session.acknowledge_received(subscription, received);
+                session.spawn(acknowledged);
+            };
+            handle.send(SessionMessage::update(update)).await;
         }
         Ok(())
     }
@@ -247,22 +272,24 @@ impl Connection {
         let family = match method.split('/').next() {
             Some("fs") => "filesystem",
             Some("http") => "http",
+            Some("environment") => "environment info",
             _ => "exec",
         };
-        let missing = if self.phase == Phase::New { "call `initialize`" } else { "send `initialized`" };
-        RpcError::invalid_request(format!("{missing} before {family} methods"))
+        let missing = if self.phase == Phase::New { "call initialize" } else { "send initialized" };
+        RpcError::invalid_request(format!("client must {missing} before using {family} methods"))
     }
 
     async fn initialize(&mut self, params: v1::InitializeParams, mut responder: Responder) {
         if self.phase != Phase::New {
-            let error = RpcError::invalid_request("`initialize` was already called on this connection");
+            let error = RpcError::invalid_request("initialize may only be sent once per connection");
             return self.respond(responder, error);
         }
         let connection =
             SessionConnection { outgoing: self.outgoing.clone(), hang_up: Some(self.hang_up.clone()) };
+        let session_ack = params.session_ack.filter(|is_wanted| *is_wanted);
         let attached = match params.resume_session_id {
-            Some(id) => resume(&self.face, &self.context, &id, connection).await,
-            None => open(&self.face, &self.context, params.client_name, connection),
+            Some(id) => resume(&self.face, &self.context, &id, (connection, session_ack.is_some())).await,
+            None => open(&self.face, &self.context, params.client_name, (connection, session_ack.is_some())),
         };
         match attached {
             Ok((handle, subscription, gap)) => {
@@ -272,6 +299,7 @@ impl Connection {
                     protocol_version: Some(wire::exec_server::v0::PROTOCOL_VERSION.to_owned()),
                     session_id: Some(handle.id.to_string()),
                     environment_info: Some(environment::info(&self.face.roots)),
+                    session_ack,
                 };
                 self.session = Some((handle, subscription));
                 responder.send(Ok(response)).await;

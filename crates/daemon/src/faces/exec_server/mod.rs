@@ -16,6 +16,7 @@ mod sequence;
 mod session;
 mod table;
 
+use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -41,12 +42,17 @@ const RESUME_FOR: Duration = Duration::from_secs(30);
 /// Sessions that may be disconnected at the same time; one more ends at once.
 const MAX_DISCONNECTED: usize = 1_024;
 
+/// Sent output of a process that can be read again, unless `server.resume_bytes` is less. Released clients do not acknowledge
+/// what they receive, and this is usually more than is on its way to one.
+const MAX_KEPT: usize = 6 * 1024 * 1024;
+
 /// exec-server over one core.
 #[derive(Debug)]
 pub struct ExecServer {
     core: Arc<Core>,
     roots: Roots,
     sessions: SessionRegistry<ExecServer>,
+    max_running: usize,
 }
 
 impl ExecServer {
@@ -58,7 +64,25 @@ impl ExecServer {
         };
         let retention =
             Retention { resume: RESUME_FOR, max_disconnected: MAX_DISCONNECTED, ..Retention::default() };
-        ExecServer { core, roots, sessions: SessionRegistry::new(retention) }
+        let max_running = connection::MAX_RUNNING;
+        ExecServer { core, roots, sessions: SessionRegistry::new(retention), max_running }
+    }
+
+    /// The same with at most this much sent output of a process that can be read again.
+    pub fn with_resume_bytes(mut self, bytes: u64) -> ExecServer {
+        self.sessions.retention.resume_bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
+        self
+    }
+
+    /// Bytes of sent output of a process that can be read again.
+    fn kept_bytes(&self) -> usize {
+        self.sessions.retention.resume_bytes.min(MAX_KEPT)
+    }
+
+    /// The same with at most this many requests of a connection that run at the same time.
+    pub fn with_concurrent_requests(self, limit: Option<NonZeroUsize>) -> ExecServer {
+        let max_running = limit.map_or(self.max_running, |limit| limit.get().min(self.max_running));
+        ExecServer { max_running, ..self }
     }
 }
 
@@ -84,7 +108,12 @@ impl Face for ExecServer {
 
     fn decode<P: DeserializeOwned>(params: &Params) -> Result<P, RpcError> {
         let text = params.text().unwrap_or("null");
-        serde_json::from_str(text).map_err(|error| RpcError::invalid_params(error.to_string()))
+        serde_json::from_str(text).map_err(|error| {
+            // A position in a part of the message is of no use.
+            let text = error.to_string();
+            let end = text.rfind(" at line ").unwrap_or(text.len());
+            RpcError::invalid_params(&text[..end])
+        })
     }
 
     fn error(error: engine::Error) -> RpcError {

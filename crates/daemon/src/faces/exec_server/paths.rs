@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::{Path, PathBuf};
 
-use wire::exec_server::uri;
+use wire::exec_server::uri::{self, FileUriError};
 use wire::jsonrpc::RpcError;
 
 /// The absolute path that `text` names.
@@ -12,14 +12,22 @@ pub(super) fn native(text: &str) -> Result<PathBuf, RpcError> {
     if text.starts_with('/') {
         return Ok(PathBuf::from(text));
     }
-    if !text.starts_with("file:") {
-        let message = format!("{text:?} is neither an absolute path nor a file: URI");
-        return Err(RpcError::invalid_params(message));
-    }
-    match uri::file_path(text) {
-        Some(path) => Ok(PathBuf::from(OsString::from_vec(path))),
-        None => Err(RpcError::invalid_params(format!("{text:?} is not a path on this machine"))),
-    }
+    uri::file_path(text).map(|path| PathBuf::from(OsString::from_vec(path))).map_err(|error| {
+        let elsewhere = || format!("'{text}' is invalid on '{}'", std::env::consts::OS);
+        match error {
+            FileUriError::NoScheme => RpcError::invalid_params("invalid URI: relative URL without a base"),
+            FileUriError::Scheme(scheme) => {
+                RpcError::invalid_params(format!("unsupported path URI scheme `{scheme}`"))
+            }
+            FileUriError::Query => RpcError::invalid_params("query parameters are not allowed in path URIs"),
+            FileUriError::Fragment => RpcError::invalid_params("fragments are not allowed in path URIs"),
+            FileUriError::Authority => {
+                RpcError::invalid_params("invalid URI: invalid international domain name")
+            }
+            FileUriError::Host => RpcError::invalid_request(elsewhere()),
+            FileUriError::Nul => RpcError::invalid_params(elsewhere()),
+        }
+    })
 }
 
 /// The `file:` URI of a path.
@@ -43,18 +51,16 @@ mod tests {
         ] {
             assert_eq!(native(text).unwrap(), Path::new(path), "{text}");
         }
-        for bad in [
-            "",
-            "x",
-            "./x",
-            "file:x",
-            "file://host/x",
-            "file:///%zz",
-            "file:///%4",
-            "http://x/y",
-            "file:///a?b",
+        for (bad, code) in [
+            ("", -32602),
+            ("x", -32602),
+            ("./x", -32602),
+            ("file://host/x", -32600),
+            ("file:///a%00", -32602),
+            ("http://x/y", -32602),
+            ("file:///a?b", -32602),
         ] {
-            assert_eq!(native(bad).unwrap_err().code, -32602, "{bad}");
+            assert_eq!(native(bad).unwrap_err().code, code, "{bad}");
         }
     }
 

@@ -18,6 +18,11 @@ use crate::core::sandbox::real;
 const MINIMAL: [&str; 11] =
     ["/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/etc", "/opt", "/nix/store", "/proc"];
 
+/// The name of the profile that a client sends.
+const CLIENT_PROFILE: &str = "client";
+/// The rule in an error when that profile denies an access.
+pub(super) const CLIENT_RULE: &str = "sandbox:client";
+
 /// Whether a sandbox object takes the network away.
 pub(super) fn restricts_network(request: Option<&FileSystemSandboxContext>) -> bool {
     let permissions = request.map(|request| &request.permissions);
@@ -34,7 +39,7 @@ pub(super) fn profile(
     let Some(request) = request else { return Ok(None) };
     let PermissionProfile::Managed { file_system, network } = &request.permissions else { return Ok(None) };
     let mut profile = Profile::read_only(&own());
-    profile.name = "client".to_owned();
+    profile.name = CLIENT_PROFILE.to_owned();
     if *network == NetworkPolicy::Enabled {
         (profile.network, profile.unix_sockets) = (Network::On, true);
     }

@@ -42,6 +42,8 @@ const DRAIN_IDLE: Duration = Duration::from_millis(500);
 const DRAIN_MAX: Duration = Duration::from_secs(5);
 /// The most output in one notification.
 const CHUNK_BYTES: usize = 256 * 1024;
+/// Bytes of a notification besides its output. Ids of processes are shorter.
+const LINE_OVERHEAD: usize = 1024;
 /// How long a connection may keep a session that another connection wants. A client resumes only when its own
 /// connection is broken, although the server may not have noticed yet.
 const TAKEOVER_AFTER: Duration = Duration::from_millis(500);
@@ -137,7 +139,7 @@ impl ExecServerState {
     /// The process that was started with this version of the protocol.
     pub(super) fn known(&self, id: &str, protocol: Protocol) -> Result<&ManagedProcess, RpcError> {
         let managed = self.process(id).filter(|managed| managed.protocol == protocol);
-        managed.ok_or_else(|| RpcError::invalid_request(format!("there is no process {id:?}")))
+        managed.ok_or_else(|| RpcError::invalid_request(format!("unknown process id {id}")))
     }
 }
 
@@ -201,12 +203,12 @@ pub(super) fn disconnected(session: &mut Session) {
 /// A session on a connection: which of its connections this one is, and what holds its events back.
 pub(super) type Attached = (ExecServerHandle, SubscriptionId, Option<Gap>);
 
-/// Opens a session on a connection.
+/// Opens a session on a connection, whose client acknowledges events or not.
 pub(super) fn open(
     face: &Arc<ExecServer>,
     context: &ConnectionContext,
     client: String,
-    connection: SessionConnection,
+    (connection, acknowledges): (SessionConnection, bool),
 ) -> Result<Attached, RpcError> {
     let limits = |limits: &mut ProcessLimits| {
         limits.log_bytes = LOG_BYTES;
@@ -233,16 +235,24 @@ pub(super) fn open(
         roots: face.roots.clone(),
         cwd: "/".into(),
         sandbox: SessionSandbox::new(None, face.roots.clone()),
-        events: EventOptions {
-            chunk_bytes: CHUNK_BYTES,
-            line_bytes: CHUNK_BYTES,
-            while_away: WhileAway::Pause,
-            is_acknowledged: false,
-        },
+        events: EventOptions { is_acknowledged: acknowledges, ..event_options(face.kept_bytes()) },
         is_resumable: context.transport != Transport::Stdio,
         ..SessionOptions::new(face, requester, engine, state)
     };
     Ok((options.open(connection), SubscriptionId::FIRST, None))
+}
+
+/// How events are published if this many bytes of sent output can be read again. A client that acknowledges has at most that
+/// much on its way: its events are base64, so their output is smaller.
+fn event_options(kept: usize) -> EventOptions {
+    let chunk_bytes = CHUNK_BYTES.min(kept / 2).max(1);
+    EventOptions {
+        chunk_bytes,
+        line_bytes: chunk_bytes / 3 * 4 + LINE_OVERHEAD,
+        while_away: WhileAway::Pause,
+        is_acknowledged: false,
+        window_bytes: kept,
+    }
 }
 
 /// Resumes a session on a connection. Its events start when the gap is dropped, after the response.
@@ -250,9 +260,9 @@ pub(super) async fn resume(
     face: &ExecServer,
     context: &ConnectionContext,
     id: &str,
-    connection: SessionConnection,
+    (connection, acknowledges): (SessionConnection, bool),
 ) -> Result<Attached, RpcError> {
-    let unknown = || RpcError::invalid_request(format!("there is no session {id:?} to resume"));
+    let unknown = || RpcError::invalid_request(format!("unknown session id {id}"));
     let handle = face.sessions().find(id, &context.caller).ok_or_else(unknown)?;
     let (result, received) = oneshot::channel();
     let resume = move |session: &mut Session| {
@@ -261,8 +271,7 @@ pub(super) async fn resume(
             if since.elapsed() > TAKEOVER_AFTER {
                 session.hang_up();
             }
-            let message =
-                format!("session {:?} is still attached to another connection; try again", session.id);
+            let message = format!("session {} is already attached to another connection", session.id);
             result.send(Err(RpcError::new(code::SESSION_ATTACHED, message))).ok();
             return;
         }
@@ -270,7 +279,15 @@ pub(super) async fn resume(
         session.state.outgoing = Some(connection.outgoing.clone());
         let Resumption { id, gap, .. } = session.connect(connection, None);
         session.count_resumed();
-        session.spawn(async move { drop(result.send(Ok((id, gap.await.and_then(Result::ok))))) });
+        let acknowledging = acknowledges.then(|| session.acknowledge_received(id, 0));
+        session.spawn(async move {
+            let gap = gap.await.and_then(Result::ok);
+            // Before the first event is sent.
+            if let Some(acknowledging) = acknowledging {
+                acknowledging.await;
+            }
+            drop(result.send(Ok((id, gap))));
+        });
     };
     handle.send(SessionMessage::update(resume)).await;
     let (subscription, gap) = received.await.map_err(|_over| unknown())??;

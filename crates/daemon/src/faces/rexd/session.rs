@@ -23,6 +23,7 @@ use crate::core::events::{EventOptions, Gap, Listener, NotYet, StreamEvent, Whil
 use crate::core::opaque_debug;
 use crate::core::request::{AuthorizedRequest, ConnectionContext, Requester};
 use crate::core::responder::Responder;
+use crate::core::resume;
 use crate::core::sandbox::SessionSandbox;
 use crate::core::session::{
     Face as _, Resumption, SessionConnection, SessionHandle, SessionMessage, SessionOptions, SubscriptionId,
@@ -179,7 +180,7 @@ pub(super) fn open(
     let engine =
         core.engine.open_session_of(&caller.name).map_err(|error| too_many_sessions(face, caller, error))?;
     let id: Arc<str> = Arc::from(format!("s_{}", engine::session::random_name().map_err(rpc_error)?));
-    let resume_token = if params.resume && face.may_resume { Some(secret()?) } else { None };
+    let resume_token = if params.resume && face.may_resume { Some(resume_token()?) } else { None };
     let keeps_events = resume_token.is_some() || connection.is_none();
     let options = SessionOptions {
         requester: Requester {
@@ -197,6 +198,7 @@ pub(super) fn open(
                 false => WhileAway::Discard,
             },
             is_acknowledged: false,
+            window_bytes: 0,
         },
         can_approve: client.can_approve,
         is_resumable: resume_token.is_some(),
@@ -270,11 +272,11 @@ fn session_sandbox(
     Ok(SessionSandbox::new(profile, roots.clone()))
 }
 
-/// Thirty-two hexadecimal digits that cannot be guessed.
-fn secret() -> Result<String, RpcError> {
+/// Thirty-two hexadecimal digits that cannot be guessed, after the name of this daemon.
+fn resume_token() -> Result<String, RpcError> {
     let mut bytes = [0; 16];
     getrandom::fill(&mut bytes).map_err(|error| RpcError::internal(format!("no randomness: {error}")))?;
-    Ok(hex::encode(bytes))
+    Ok(resume::token_of(&hex::encode(bytes)))
 }
 
 fn capabilities(face: &Rexd) -> Vec<String> {

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use http::HeaderMap;
-use link::listen::{Host, OriginCheck, OriginError, WebOrigin};
+use link::listen::{ClientCertificate, Host, OriginCheck, OriginError, WebOrigin};
 
 use super::caller::Caller;
 use super::rejection::AuthRejection;
@@ -38,7 +38,7 @@ impl Authenticator {
         headers: &HeaderMap,
         authority: Option<&str>,
         peer: Option<SocketAddr>,
-        certificate: Option<&[u8]>,
+        certificate: Option<&ClientCertificate>,
     ) -> Result<Caller, AuthRejection> {
         let address = self.check_origin(headers, authority, peer)?;
         let caller = match (header::token(headers)?, certificate) {

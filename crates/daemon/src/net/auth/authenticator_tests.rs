@@ -230,7 +230,7 @@ fn a_caller_has_the_client_address_and_a_wrong_token_beats_a_certificate() {
     let authenticator = authenticator();
     let key = rcgen::KeyPair::generate().unwrap();
     let params = rcgen::CertificateParams::new(vec!["laptop".to_owned()]).unwrap();
-    let der = params.self_signed(&key).unwrap().der().to_vec();
+    let der = ClientCertificate::verified(params.self_signed(&key).unwrap().der().to_vec());
     let mut map = headers(&[("host", "localhost"), ("x-forwarded-for", "203.0.113.5")]);
     let caller = authenticator.authenticate(&map, None, peer("10.0.0.1"), Some(&der)).unwrap();
     assert_eq!((&*caller.name, caller.address.as_deref()), ("cert:laptop", Some("203.0.113.5")));

@@ -3,6 +3,8 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use link::listen::ClientCertificate;
+
 use super::TokenDigest;
 use super::rejection::AuthRejection;
 
@@ -89,8 +91,8 @@ pub(super) enum Proof {
     System,
     /// The digest of a token.
     Token(TokenDigest),
-    /// The names of a certificate.
-    Certificate(Arc<[String]>),
+    /// A certificate and its names.
+    Certificate(ClientCertificate, Arc<[String]>),
 }
 
 impl Caller {
@@ -122,6 +124,12 @@ impl Caller {
     /// A client that the rendezvous authenticated.
     pub fn through_rendezvous() -> Caller {
         Caller::of_system("rendezvous".to_owned())
+    }
+
+    /// A user of a hub, with the scopes of its role there. A hub that does not name its users is one caller.
+    pub fn of_hub(user: Option<&str>, scopes: Scopes) -> Caller {
+        let name = user.map_or_else(|| "hub".to_owned(), |user| format!("user:{user}"));
+        Caller { scopes, ..Caller::of_system(name) }
     }
 
     /// A client on the loopback interface, for a face without authentication there.

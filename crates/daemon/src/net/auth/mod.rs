@@ -31,6 +31,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
+use link::listen::ClientCertificate;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
@@ -142,12 +143,16 @@ impl Auth {
         with_scopes(caller.ok_or_else(unknown)?)
     }
 
-    /// The caller of a client certificate in DER, whose chain is verified already.
-    pub fn certificate(&self, der: &[u8]) -> Result<Caller, AuthRejection> {
-        let names = certificate::names(der).ok_or_else(|| {
+    /// The caller of a client certificate, whose chain was verified in the handshake.
+    pub fn certificate(&self, certificate: &ClientCertificate) -> Result<Caller, AuthRejection> {
+        if !certificate.is_accepted() {
+            let message = "the CA of the client certificate was removed";
+            return Err(AuthRejection::unauthenticated("revoked", message));
+        }
+        let names = certificate::names(certificate.der()).ok_or_else(|| {
             AuthRejection::unauthenticated("bad_certificate", "the client certificate has no usable name")
         })?;
-        let caller = self.table().certificate_caller(&names).ok_or_else(|| {
+        let caller = self.table().certificate_caller(certificate, &names).ok_or_else(|| {
             let message = format!(
                 "the client certificate {:?} is not listed; add it to [[auth.certificates]]",
                 names.first().map_or("", String::as_str)
@@ -162,7 +167,8 @@ impl Auth {
         let now = match &caller.proof {
             Proof::System => return true,
             Proof::Token(digest) => self.refreshed().token_caller(digest),
-            Proof::Certificate(names) => self.table().certificate_caller(names),
+            Proof::Certificate(certificate, _) if !certificate.is_accepted() => None,
+            Proof::Certificate(certificate, names) => self.table().certificate_caller(certificate, names),
         };
         now.is_some_and(|now| {
             now.name == caller.name && now.scopes == caller.scopes && now.roots == caller.roots
@@ -178,6 +184,11 @@ impl Auth {
     /// Changes whenever the credentials may have changed; check [`Auth::is_valid`] then.
     pub fn changed(&self) -> watch::Receiver<u64> {
         self.inner.changes.subscribe()
+    }
+
+    /// Makes open connections check their credentials again, after the client CA was reloaded.
+    pub fn recheck(&self) {
+        self.notify();
     }
 
     /// Checks the token files every second until `stop`, so that removing one ends idle connections too.

@@ -3,6 +3,8 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use link::listen::ClientCertificate;
+
 use crate::config::{AuthConfig, CertificateConfig, Paths, TokenConfig, TokenSource};
 
 use super::caller::{Caller, Proof, Scopes};
@@ -109,7 +111,11 @@ impl CredentialTable {
     }
 
     /// The caller of a certificate with these names. If the configuration lists certificates, one of them must match.
-    pub(super) fn certificate_caller(&self, names: &Arc<[String]>) -> Option<Caller> {
+    pub(super) fn certificate_caller(
+        &self,
+        certificate: &ClientCertificate,
+        names: &Arc<[String]>,
+    ) -> Option<Caller> {
         let first = names.first()?;
         let entry = self.certificates.iter().find(|entry| names.contains(&entry.name));
         let (name, scopes, roots) = match entry {
@@ -118,7 +124,8 @@ impl CredentialTable {
             None => return None,
         };
         let name = Arc::from(format!("cert:{name}"));
-        Some(Caller { name, scopes, roots, address: None, proof: Proof::Certificate(Arc::clone(names)) })
+        let proof = Proof::Certificate(certificate.clone(), Arc::clone(names));
+        Some(Caller { name, scopes, roots, address: None, proof })
     }
 }
 

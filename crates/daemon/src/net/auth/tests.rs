@@ -254,12 +254,12 @@ async fn removing_a_token_file_notifies_idle_connections() {
     watching.await.unwrap();
 }
 
-fn certificate(common: &str, alternative: &[&str]) -> Vec<u8> {
+fn certificate(common: &str, alternative: &[&str]) -> ClientCertificate {
     let names: Vec<String> = alternative.iter().map(|name| (*name).to_owned()).collect();
     let mut params = rcgen::CertificateParams::new(names).unwrap();
     params.distinguished_name.push(rcgen::DnType::CommonName, common);
     let key = rcgen::KeyPair::generate().unwrap();
-    params.self_signed(&key).unwrap().der().to_vec()
+    ClientCertificate::verified(params.self_signed(&key).unwrap().der().to_vec())
 }
 
 #[test]
@@ -271,7 +271,10 @@ fn a_certificate_is_identified_by_its_names() {
     assert_eq!((&*caller.name, caller.scopes), ("cert:laptop.example.org", Scopes::DEFAULT));
     assert_eq!(&*open.certificate(&certificate("Robot 7", &[])).unwrap().name, "cert:Robot 7");
     assert_eq!(open.certificate(&certificate("a\nb", &[])).unwrap_err().reason, "bad_certificate");
-    assert_eq!(open.certificate(b"no certificate").unwrap_err().reason, "bad_certificate");
+    assert_eq!(
+        open.certificate(&ClientCertificate::verified(b"no certificate".to_vec())).unwrap_err().reason,
+        "bad_certificate"
+    );
     let listed = "[[auth.certificates]]\nname = \"other.example.org\"\nscopes = [\"read\"]\n";
     open.reload(&world.config(listed)).unwrap();
     assert!(!open.is_valid(&caller));

@@ -100,9 +100,9 @@ fn authenticate(
     let (peer, authenticator) = (&exchange.connection.peer, &exchange.front_end.authenticator);
     let caller = match route {
         Some(Route::Health) => authenticator.check_origin(headers, authority, peer.address).map(|_| None),
-        _ => authenticator
-            .authenticate(headers, authority, peer.address, peer.certificate.as_deref())
-            .map(Some),
+        _ => {
+            authenticator.authenticate(headers, authority, peer.address, peer.certificate.as_ref()).map(Some)
+        }
     };
     caller.inspect_err(|rejection| record(exchange, (headers, authority), rejection))
 }

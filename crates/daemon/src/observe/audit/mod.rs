@@ -17,7 +17,7 @@ mod verify;
 mod writer;
 
 pub use records::{AuditEntry, printable, read_records};
-pub(crate) use redact::{HIDDEN, redact_argv, redact_text};
+pub(crate) use redact::{HIDDEN, is_secret_name, redact_argv, redact_text};
 pub use show::{DECISIONS, ShowArgs};
 pub use verify::{ChainSummary, VerifyError, verify, verify_command};
 

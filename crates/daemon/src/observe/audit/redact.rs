@@ -40,7 +40,7 @@ const SECRET_PREFIXES: &[&str] = &[
 const MIN_PREFIXED_BYTES: usize = 16;
 
 /// Whether a variable, flag or parameter of this name contains a secret.
-pub(super) fn is_secret_name(name: &str) -> bool {
+pub(crate) fn is_secret_name(name: &str) -> bool {
     if DIRECTORIES.contains(&name) {
         return false;
     }

@@ -30,7 +30,7 @@ pub(crate) fn info(roots: &Roots) -> EnvironmentInfo {
     let home = std::env::var_os("HOME").map(PathBuf::from).filter(|home| home.is_absolute());
     EnvironmentInfo {
         shell: shell(),
-        cwd: std::env::current_dir().ok().filter(is_served).map(|cwd| uri(&cwd)),
+        cwd: start_directory(roots).filter(is_served).map(|cwd| uri(&cwd)),
         temporary_directories: temp.iter().cloned().collect(),
         temp_dir: temp,
         executor_version: Some(env!("CARGO_PKG_VERSION").to_owned()),
@@ -42,6 +42,14 @@ pub(crate) fn info(roots: &Roots) -> EnvironmentInfo {
             sandboxed_file_streaming: true,
             file_write_streaming: true,
         },
+    }
+}
+
+/// Where a client without a project of its own begins: the first root, or this process's directory if `/` is served.
+fn start_directory(roots: &Roots) -> Option<PathBuf> {
+    match roots.paths().first() {
+        Some(root) if root != Path::new("/") => Some(root.clone()),
+        _ => std::env::current_dir().ok(),
     }
 }
 

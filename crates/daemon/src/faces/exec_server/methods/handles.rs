@@ -2,11 +2,12 @@
 
 use std::collections::HashMap;
 use std::fs::File;
-use std::os::unix::fs::FileExt as _;
+use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 
-use engine::RootedPath;
-use engine::files::{self, Durability};
+use engine::files::{self, Durability, FileKind};
+use engine::{Error, RootedPath};
+use rustix::io::Errno;
 use tokio::sync::SetOnce;
 use wire::exec_server::code;
 use wire::exec_server::v1::{self, Done, FsHandle, FsOpenMode};
@@ -16,6 +17,7 @@ use super::metadata::not_found;
 use super::missing::has_parent;
 use super::{Context, ExecServerPrepared, PrepareResult, blocking, path, rpc_error};
 use crate::core::request::{AuthorizedRequest, off_thread};
+use crate::faces::exec_server::errors::{read_error, system_text};
 
 /// Handles that may be open at the same time.
 const MAX_OPEN: usize = 128;
@@ -46,7 +48,7 @@ impl FileHandles {
     fn reserve(&mut self, id: &str) -> Result<HandleSlot, RpcError> {
         self.open.retain(|_, slot| !matches!(slot.get(), Some(None)));
         if self.open.contains_key(id) {
-            return Err(RpcError::invalid_request(format!("handle {id:?} is already open")));
+            return Err(RpcError::invalid_request(format!("file handle `{id}` already exists")));
         }
         if self.open.len() >= MAX_OPEN {
             return Err(RpcError::invalid_request(format!("too many open handles (limit {MAX_OPEN})")));
@@ -62,7 +64,9 @@ impl FileHandles {
 /// `fs/open`. Requests on the handle wait until it is open.
 pub(crate) fn open(params: &Arc<v1::FsOpenParams>, context: &Context<'_>) -> PrepareResult {
     if params.handle_id.len() > MAX_ID_BYTES {
-        return Err(RpcError::invalid_request(format!("handleId must have at most {MAX_ID_BYTES} bytes")));
+        return Err(RpcError::invalid_request(format!(
+            "file handle ID must not exceed {MAX_ID_BYTES} bytes"
+        )));
     }
     let path = path(context, &params.path, params.sandbox.as_ref())?;
     let params = params.clone();
@@ -82,7 +86,9 @@ pub(crate) fn open(params: &Arc<v1::FsOpenParams>, context: &Context<'_>) -> Pre
 pub(crate) fn read_block(params: &Arc<v1::FsReadBlockParams>, context: &Context<'_>) -> PrepareResult {
     let slot = context.session.state.handles.slot(&params.handle_id)?;
     if !(1..=MAX_BLOCK).contains(&params.len) {
-        return Err(RpcError::invalid_request(format!("len must be 1 to {MAX_BLOCK}")));
+        return Err(RpcError::invalid_request(format!(
+            "file read block length must be between 1 and {MAX_BLOCK}"
+        )));
     }
     let params = params.clone();
     Ok(ExecServerPrepared::new(move |session, request| {
@@ -93,7 +99,7 @@ pub(crate) fn read_block(params: &Arc<v1::FsReadBlockParams>, context: &Context<
             let read = off_thread(move || {
                 let handle = opened.ok_or_else(|| unknown(&params.handle_id))?;
                 if handle.replaces.is_some() {
-                    return Err(RpcError::internal(format!("handle {:?} only writes", params.handle_id)));
+                    return Err(RpcError::internal(system_text(Errno::BADF)));
                 }
                 let mut block = vec![0; usize::try_from(params.len).unwrap_or(0)];
                 let read = read_full(&handle.file, &mut block, params.offset).map_err(failed)?;
@@ -115,11 +121,20 @@ pub(crate) fn write_block(params: &Arc<v1::FsWriteBlockParams>, context: &Contex
         // In its turn the handle is open, if it could be opened.
         let handle = slot.get().and_then(Option::as_ref).ok_or_else(|| unknown(&params.handle_id))?;
         if handle.replaces.is_none() {
-            return Err(RpcError::internal(format!("handle {:?} only reads", params.handle_id)));
+            return Err(RpcError::internal(system_text(Errno::BADF)));
         }
         let end = params.offset.saturating_add(params.chunk.0.len() as u64);
-        if params.chunk.0.len() as u64 > MAX_BLOCK || end > MAX_WRITTEN {
-            return Err(RpcError::invalid_request(format!("a block has at most {MAX_BLOCK} bytes")));
+        if params.chunk.0.len() as u64 > MAX_BLOCK {
+            let message = format!("file write block length must not exceed {MAX_BLOCK}");
+            return Err(RpcError::invalid_request(message));
+        }
+        if end > i64::MAX as u64 {
+            let message = "file write range exceeds the signed 64-bit file offset limit";
+            return Err(RpcError::invalid_request(message));
+        }
+        if end > MAX_WRITTEN {
+            let message = format!("a file written in blocks has at most {MAX_WRITTEN} bytes");
+            return Err(RpcError::invalid_request(message));
         }
         handle.file.write_all_at(&params.chunk.0, params.offset).map(|()| Done {}).map_err(failed)
     })
@@ -144,7 +159,7 @@ pub(crate) fn close(params: &Arc<FsHandle>, _: &Context<'_>) -> PrepareResult {
 }
 
 fn unknown(id: &str) -> RpcError {
-    RpcError::new(code::NOT_FOUND, format!("there is no handle {id:?}"))
+    RpcError::new(code::NOT_FOUND, format!("unknown file handle `{id}`"))
 }
 
 fn failed(error: std::io::Error) -> RpcError {
@@ -153,17 +168,22 @@ fn failed(error: std::io::Error) -> RpcError {
 
 fn open_file(path: RootedPath, mode: FsOpenMode) -> Result<FileHandle, RpcError> {
     match mode {
-        FsOpenMode::Read => Ok(FileHandle { file: path.open_file().map_err(rpc_error)?, replaces: None }),
-        FsOpenMode::Replace if !has_parent(&path) => Err(not_found(&path)),
+        FsOpenMode::Read => Ok(FileHandle { file: path.open_file().map_err(read_error)?, replaces: None }),
+        FsOpenMode::Replace if !has_parent(&path) => Err(not_found()),
         FsOpenMode::Replace => {
             path.may_write().map_err(rpc_error)?;
+            match files::stat_followed(&path).map_err(rpc_error)?.map(|(found, _)| found.kind) {
+                Some(FileKind::Dir) => return Err(RpcError::internal(system_text(Errno::ISDIR))),
+                Some(FileKind::File) | None => {}
+                Some(_) => return Err(rpc_error(Error::NotRegular { path: path.as_path().to_owned() })),
+            }
             Ok(FileHandle { file: files::unnamed_file().map_err(rpc_error)?, replaces: Some(path) })
         }
     }
 }
 
 /// Reads until the block is full or the file ends.
-fn read_full(file: &File, block: &mut [u8], offset: u64) -> std::io::Result<usize> {
+pub(super) fn read_full(file: &impl FileExt, block: &mut [u8], offset: u64) -> std::io::Result<usize> {
     let mut read = 0;
     while read < block.len() {
         match file.read_at(&mut block[read..], offset.saturating_add(read as u64)) {

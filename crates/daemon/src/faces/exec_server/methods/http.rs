@@ -5,10 +5,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use engine::policy::Environment;
 use engine::process::Program;
 use http::{HeaderName, HeaderValue, Method};
 use link::Outgoing;
-use link::dial::{self, DialError, DialResponse, Redirects, Request};
+use link::dial::{self, DialError, DialResponse, Proxies, Redirects, Request};
 use tokio_util::sync::CancellationToken;
 use wire::exec_server::http::{
     HTTP_BODY_DELTA, HttpBodyDelta, HttpHeader, HttpRequest, HttpRequestHeader, HttpResponse,
@@ -52,8 +53,13 @@ pub(crate) fn prepare(params: &Arc<HttpRequest>, context: &Context<'_>) -> Prepa
                 reserved = Some(memory.reserve(LARGE_BODY).await?);
                 Ok(())
             };
+            let options = RequestOptions {
+                variables: &policy.environment,
+                filter: Some(policy.policy.environment()),
+                proxies: Some(&policy.proxies),
+            };
             let result = tokio::select! {
-                result = request((*params).clone(), &policy.environment, &active, large) => result,
+                result = request((*params).clone(), options, &active, large) => result,
                 // The response has no reader.
                 () = cancel.cancelled() => return,
             };
@@ -88,6 +94,18 @@ fn effects(params: &HttpRequest, session: &Session) -> Result<Effects, RpcError>
     })))
 }
 
+/// What the server's environment adds to a request.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct RequestOptions<'a> {
+    /// The variables that headers may use: only those that commands inherit, so that a client cannot have a secret of the
+    /// operator sent.
+    pub variables: &'a [(OsString, OsString)],
+    /// Which variables commands inherit, to explain a missing one.
+    pub filter: Option<&'a Environment>,
+    /// The proxies of the server.
+    pub proxies: Option<&'a Proxies>,
+}
+
 /// The body of a streamed response, to be sent after the response itself.
 #[derive(Debug)]
 pub struct BodyStream {
@@ -95,19 +113,26 @@ pub struct BodyStream {
     id: Reservation,
 }
 
-/// Sends a request. Headers may take values from `variables`: only those that commands inherit, so that a client cannot
-/// have a secret of the operator sent. A long body waits for `large` before it is read on. A streamed body is returned
-/// beside the response, for [`BodyStream::send`].
+/// Sends a request. A long body waits for `large` before it is read on. A streamed body is returned beside the response,
+/// for [`BodyStream::send`].
 pub async fn request(
     params: HttpRequest,
-    variables: &[(OsString, OsString)],
+    options: RequestOptions<'_>,
     active: &Reservations,
     large: impl Future<Output = Result<(), RpcError>>,
 ) -> Result<(HttpResponse, Option<BodyStream>), RpcError> {
     let (is_streamed, id) = (params.stream_response, &params.request_id);
-    let in_use = || RpcError::invalid_params(format!("requestId `{id}` is in use by another request"));
-    let id = active.reserve(id, CancellationToken::new()).ok_or_else(in_use)?;
-    let mut received = dial::http(request_from(params, variables)?).await.map_err(failure)?;
+    let in_use = || {
+        RpcError::invalid_params(format!("http/request streamResponse requestId `{id}` is already active"))
+    };
+    // Only a streamed body is told apart by the id.
+    let id = match is_streamed {
+        true => Some(active.reserve(id, CancellationToken::new()).ok_or_else(in_use)?),
+        false => None,
+    };
+    let request = request_from(params, options)?;
+    let url = request.url.clone();
+    let mut received = dial::http(request).await.map_err(|error| failure(&error, &url))?;
     let headers = received.headers.iter().map(|(name, value)| HttpHeader {
         name: name.as_str().to_owned(),
         value: String::from_utf8_lossy(value.as_bytes()).into_owned(),
@@ -117,12 +142,12 @@ pub async fn request(
         headers: headers.collect(),
         body_base64: ByteChunk::default(),
     };
-    if is_streamed {
+    if let Some(id) = id {
         return Ok((response, Some(BodyStream { response: received, id })));
     }
     let mut body = Vec::new();
     let mut large = Some(large);
-    while let Some(chunk) = received.chunk().await.map_err(failure)? {
+    while let Some(chunk) = received.chunk().await.map_err(|error| unread(&error))? {
         body.extend_from_slice(&chunk);
         if body.len() > SMALL_BODY
             && let Some(large) = large.take()
@@ -146,7 +171,7 @@ impl BodyStream {
         while !done {
             let chunk = self.response.chunk().await;
             done = !matches!(chunk, Ok(Some(_)));
-            let error = chunk.as_ref().err().map(ToString::to_string);
+            let error = chunk.as_ref().err().map(|error| unread(error).message);
             let mut rest = chunk.ok().flatten().unwrap_or_default();
             // At least one notification, none too long.
             loop {
@@ -170,16 +195,17 @@ impl BodyStream {
     }
 }
 
-fn request_from(params: HttpRequest, variables: &[(OsString, OsString)]) -> Result<Request, RpcError> {
-    let not_a_method = |_| RpcError::invalid_params(format!("`{}` is not an HTTP method", params.method));
+fn request_from(params: HttpRequest, options: RequestOptions<'_>) -> Result<Request, RpcError> {
+    let not_a_method = |error| RpcError::invalid_params(format!("http/request method is invalid: {error}"));
     let method = Method::from_bytes(params.method.as_bytes()).map_err(not_a_method)?;
     let mut request = Request::new(method, params.url);
     for header in params.headers {
-        let (name, value) = header_from(header, variables)?;
+        let (name, value) = header_from(header, options)?;
         request.headers.append(name, value);
     }
     request.body = params.body_base64.unwrap_or_default().into_inner();
     request.timeout = params.timeout_ms.map(Duration::from_millis);
+    request.proxies = options.proxies.cloned().unwrap_or_default();
     request.redirects = match params.redirect_policy {
         None | Some(RedirectPolicy::Follow) => Redirects::Follow,
         Some(RedirectPolicy::Stop) => Redirects::Stop,
@@ -195,33 +221,63 @@ fn request_from(params: HttpRequest, variables: &[(OsString, OsString)]) -> Resu
 
 fn header_from(
     header: HttpRequestHeader,
-    variables: &[(OsString, OsString)],
+    options: RequestOptions<'_>,
 ) -> Result<(HeaderName, HeaderValue), RpcError> {
-    let HttpRequestHeader { name, value, value_env_var } = header;
-    let wrong = |problem: &str| RpcError::invalid_params(format!("header `{name}`: {problem}"));
+    let HttpRequestHeader { name, mut value, value_env_var } = header;
+    let header = HeaderName::from_bytes(name.as_bytes())
+        .map_err(|error| RpcError::invalid_params(format!("http/request header name is invalid: {error}")))?;
     let is_from_variable = value_env_var.is_some();
-    let value = match (value, value_env_var) {
-        (Some(value), None) => value,
+    if let Some(variable) = value_env_var {
+        let found = options.variables.iter().find(|(name, _)| name.to_str() == Some(&variable));
+        let found = found.and_then(|(_, value)| value.to_str());
         // The given value is a prefix, such as `Bearer `.
-        (given, Some(variable)) => {
-            let found = variables.iter().find(|(name, _)| name.to_str() == Some(&variable));
-            let value = found.and_then(|(_, value)| value.to_str());
-            let value = value.map(|value| given.unwrap_or_default() + value);
-            let hint = "add it to `keep` below [environment] in the configuration of the server";
-            value.ok_or_else(|| wrong(&format!("the server has no variable {variable}; hint: {hint}")))?
-        }
-        (None, None) => return Err(wrong("neither value nor valueEnvVar is set")),
-    };
-    let header = HeaderName::from_bytes(name.as_bytes()).map_err(|_| wrong("invalid header name"))?;
-    let mut value = HeaderValue::from_str(&value).map_err(|_| wrong("invalid header value"))?;
+        value += found.ok_or_else(|| missing_variable(&name, &variable, options.filter))?;
+    }
+    let mut value = HeaderValue::from_str(&value).map_err(|error| {
+        RpcError::invalid_params(format!("http/request header value is invalid for {name}: {error}"))
+    })?;
     // A redirect to another host must not receive it.
     value.set_sensitive(is_from_variable);
     Ok((header, value))
 }
 
-fn failure(error: DialError) -> RpcError {
-    match error.is_permanent() {
-        true => RpcError::invalid_params(error.to_string()),
-        false => RpcError::internal(error.to_string()),
+/// A variable that is not there, or that commands do not get. Clients may only show that a tool is missing, so it is logged
+/// as well.
+fn missing_variable(header: &str, variable: &str, filter: Option<&Environment>) -> RpcError {
+    let mut message =
+        format!("http/request header {header} requires executor environment variable {variable}");
+    if filter.is_some_and(|filter| !filter.inherits(variable)) {
+        message += ", which is withheld from commands; hint: add it to `keep` below [environment] in the \
+                    configuration of the server";
     }
+    tracing::warn!("{message}");
+    RpcError::invalid_params(message)
+}
+
+fn failure(error: &DialError, url: &str) -> RpcError {
+    let shown = url.split(['?', '#']).next().unwrap_or_default();
+    match error {
+        DialError::Url { problem, .. } => RpcError::invalid_params(match url.split_once(':') {
+            Some((scheme, _))
+                if !["http", "https"].iter().any(|known| scheme.eq_ignore_ascii_case(known)) =>
+            {
+                format!("http/request only supports http and https URLs, got {scheme}")
+            }
+            Some(_) => format!("http/request url is invalid: {problem}"),
+            None => "http/request url is invalid: relative URL without a base".to_owned(),
+        }),
+        DialError::Header(problem) => RpcError::invalid_params(format!("http/request failed: {problem}")),
+        DialError::Late(_) => RpcError::internal(format!("http/request failed: {error}")),
+        DialError::Reach { .. }
+        | DialError::Tls { .. }
+        | DialError::Refused { .. }
+        | DialError::Broken(_) => {
+            let message = format!("http/request failed: error sending request for url ({shown}): {error}");
+            RpcError::internal(message)
+        }
+    }
+}
+
+fn unread(error: &DialError) -> RpcError {
+    RpcError::internal(format!("failed to read http/request response body: {error}"))
 }

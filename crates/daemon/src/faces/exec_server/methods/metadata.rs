@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use engine::RootedPath;
 use engine::files::{self, DirEntry, FileKind, ListOptions, ScanBudget};
+use rustix::io::Errno;
 use wire::exec_server::code;
 use wire::exec_server::v1::{
     self, FsCanonicalizeResponse, FsGetMetadataResponse, FsReadDirectoryEntry, FsReadDirectoryResponse,
@@ -12,6 +13,7 @@ use wire::jsonrpc::RpcError;
 
 use super::files::check_links;
 use super::{Context, PrepareResult, blocking, path, rpc_error, uri};
+use crate::faces::exec_server::errors::system_text;
 
 /// Entries of a directory in one response.
 const MAX_ENTRIES: usize = 50_000;
@@ -26,13 +28,13 @@ pub(crate) fn get(params: &Arc<v1::FsGetMetadataParams>, context: &Context<'_>) 
     let follows = params.follow_symlinks.unwrap_or(true);
     // Most of these paths do not exist, and the kernel knows that without a disk.
     if let (true, Some(Ok(None))) = (follows, files::stat_cached(&path)) {
-        return Err(not_found(&path));
+        return Err(not_found());
     }
     blocking(move || {
         check_links(&path, follows, RootedPath::real)?;
-        let itself = files::stat(&path).map_err(rpc_error)?.ok_or_else(|| not_found(&path))?;
+        let itself = files::stat(&path).map_err(rpc_error)?.ok_or_else(not_found)?;
         let followed = files::stat_followed(&path).map_err(rpc_error)?;
-        let (found, created_ms) = followed.ok_or_else(|| not_found(&path))?;
+        let (found, created_ms) = followed.ok_or_else(not_found)?;
         Ok(FsGetMetadataResponse {
             is_directory: found.kind == FileKind::Dir,
             is_file: found.kind == FileKind::File,
@@ -70,7 +72,7 @@ pub(crate) fn list(params: &Arc<v1::FsReadDirectoryParams>, context: &Context<'_
 pub(crate) fn canonicalize(params: &Arc<v1::FsCanonicalizeParams>, context: &Context<'_>) -> PrepareResult {
     let path = path(context, &params.path, params.sandbox.as_ref())?;
     blocking(move || {
-        files::stat_followed(&path).map_err(rpc_error)?.ok_or_else(|| not_found(&path))?;
+        files::stat_followed(&path).map_err(rpc_error)?.ok_or_else(not_found)?;
         Ok(FsCanonicalizeResponse { path: uri(&path.real().map_err(rpc_error)?) })
     })
 }
@@ -87,7 +89,6 @@ pub(super) fn followed_kind(directory: &RootedPath, entry: &DirEntry) -> Option<
 }
 
 /// The error for a path that does not exist.
-pub(super) fn not_found(path: &RootedPath) -> RpcError {
-    let message = format!("{}: no such file or directory", path.as_path().display());
-    RpcError::new(code::NOT_FOUND, message)
+pub(super) fn not_found() -> RpcError {
+    RpcError::new(code::NOT_FOUND, system_text(Errno::NOENT))
 }

@@ -25,9 +25,6 @@ use crate::faces::exec_server::session::{ManagedProcess, add_process};
 
 /// The size of a terminal; the protocol has no parameter for it.
 const TERMINAL_SIZE: TerminalSize = TerminalSize { cols: 80, rows: 24 };
-/// Sent output that is kept so that it can be read again: more than can be on its way to a client.
-const KEEP_SENT: u64 = 6 * 1024 * 1024;
-
 /// Checks and converts a `process/start` request.
 pub(crate) fn start(params: &Arc<v1::ExecParams>, context: &Context<'_>) -> PrepareResult {
     prepare(params.clone(), Protocol::V1, context)
@@ -44,11 +41,15 @@ fn prepare(params: Arc<v1::ExecParams>, protocol: Protocol, context: &Context<'_
     if params.argv.is_empty() {
         return Err(RpcError::invalid_params("argv must not be empty"));
     }
+    if params.argv.first().is_some_and(String::is_empty) {
+        let kind = if params.tty { "PTY" } else { "pipe" };
+        return Err(RpcError::internal(format!("missing program for {kind} spawn")));
+    }
     let (session, id) = (context.session, &params.process_id);
     let directory = native(&params.cwd)?;
     let reserve = || session.state.pending_starts.reserve(id, context.request.cancel.clone());
     let reservation = if is_taken(session, &params) { None } else { reserve() };
-    let exists = || RpcError::invalid_request(format!("process {id:?} already exists"));
+    let exists = || RpcError::invalid_request(format!("process {id} already exists"));
     let reservation = reservation.ok_or_else(exists)?;
     let cwd = session.roots.admit(Path::new("/"), &directory).map_err(rpc_error)?;
     let cwd = context.start_directory(&cwd);
@@ -132,7 +133,8 @@ fn launch(
             StartResponse::V1(v1::ExecResponse { process_id, sandbox_type: Some(sandbox_type.to_owned()) })
         }
     };
-    let options = StartOptions { retained_bytes: KEEP_SENT, ..StartOptions::default() };
+    let options =
+        StartOptions { retained_bytes: session.face.kept_bytes() as u64, ..StartOptions::default() };
     let events = |session: &mut Session, process: &Process| {
         let index = Arc::new(SequenceIndex::new());
         let managed = ManagedProcess {

@@ -19,7 +19,7 @@ pub(crate) fn read(params: &Arc<v1::ReadParams>, context: &Context<'_>) -> Prepa
     let (state, over) = (&context.session.state, context.session.over.clone());
     let managed = state.known(&params.process_id, Protocol::V1)?;
     if !managed.index.state().is_running {
-        let message = format!("process {:?} is still starting", params.process_id);
+        let message = format!("process id {} is starting", params.process_id);
         return Err(RpcError::invalid_request(message));
     }
     let (process, index) = (managed.process.clone(), managed.index.clone());

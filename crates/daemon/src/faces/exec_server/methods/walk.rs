@@ -24,25 +24,28 @@ pub(crate) fn walk(params: &Arc<v1::FsWalkParams>, context: &Context<'_>) -> Pre
     let path = path(context, &params.path, params.sandbox.as_ref())?;
     let (options, found) = (params.options.clone(), FsWalkResponse::default());
     let walk = Walk { options, found, bytes: 0, directories: 0, entered: HashSet::new() };
-    blocking(move || {
-        match files::stat_followed(&path).map_err(rpc_error)?.ok_or_else(|| not_found(&path))? {
-            (found, _) if found.kind == FileKind::Dir => Ok(walk.run(path)),
-            _ => Ok(walk.found),
-        }
+    blocking(move || match files::stat_followed(&path).map_err(rpc_error)?.ok_or_else(not_found)? {
+        (found, _) if found.kind == FileKind::Dir => Ok(walk.run(path)),
+        _ => Ok(walk.found),
     })
 }
 
 /// Refuses a walk beyond the limits.
 fn check_limits(options: &FsWalkOptions) -> Result<(), RpcError> {
     let limits = [
-        ("maxDepth", options.max_depth, MAX_DEPTH),
-        ("maxDirectories", options.max_directories, MAX_DIRECTORIES),
-        ("maxEntries", options.max_entries, MAX_ENTRIES),
+        (options.max_depth, MAX_DEPTH),
+        (options.max_directories, MAX_DIRECTORIES),
+        (options.max_entries, MAX_ENTRIES),
     ];
-    match limits.into_iter().find(|(_, requested, limit)| requested > limit) {
-        None if options.max_entries == 0 => Err(RpcError::invalid_request("maxEntries is at least 1")),
-        None => Ok(()),
-        Some((name, _, limit)) => Err(RpcError::invalid_request(format!("{name} is at most {limit}"))),
+    if limits.into_iter().any(|(requested, limit)| requested > limit) {
+        return Err(RpcError::invalid_request(format!(
+            "filesystem walk limits exceed maximums: depth={MAX_DEPTH}, directories={MAX_DIRECTORIES}, \
+             entries={MAX_ENTRIES}"
+        )));
+    }
+    match options.max_directories == 0 || options.max_entries == 0 {
+        true => Err(RpcError::invalid_request("filesystem walk limits must be greater than zero")),
+        false => Ok(()),
     }
 }
 
@@ -85,7 +88,7 @@ impl Walk {
             Ok(listing) => listing,
             Err(error) => {
                 let path = uri(directory.as_path());
-                self.found.errors.push(FsWalkError { path, message: error.to_string() });
+                self.found.errors.push(FsWalkError { path, message: rpc_error(error).message });
                 return true;
             }
         };

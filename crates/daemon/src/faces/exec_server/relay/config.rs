@@ -2,6 +2,7 @@
 
 use http::StatusCode;
 use link::dial::DialError;
+use link::websocket::Settings;
 
 use crate::net::auth::Secret;
 
@@ -17,6 +18,8 @@ pub struct RemoteExecutorConfig {
     pub executor_id: String,
     /// The name for people, if it has one. As with the released executors, it is not sent.
     pub name: Option<String>,
+    /// When a silent connection to the rendezvous is pinged, and when it is given up.
+    pub keep_alive: Settings,
     pub(super) token: Secret,
 }
 
@@ -118,6 +121,7 @@ impl RemoteExecutorConfig {
                 base_url: base_url.to_owned(),
                 executor_id: executor_id.to_owned(),
                 name: None,
+                keep_alive: Settings::relay(),
                 token: Secret::new(token),
             }),
         }

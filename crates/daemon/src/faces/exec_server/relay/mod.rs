@@ -40,7 +40,7 @@ pub async fn run<Served: Future<Output = ()> + Send + 'static>(
     let mut backoff = Backoff::default();
     loop {
         match registry::register(config).await {
-            Ok(registration) => match connect(&registration.url).await {
+            Ok(registration) => match connect(&registration.url, &config.keep_alive).await {
                 Ok((link, closer)) => {
                     let executor_id = &registration.executor_id;
                     tracing::info!(%executor_id, "connected to the rendezvous");
@@ -76,10 +76,10 @@ pub async fn run<Served: Future<Output = ()> + Send + 'static>(
 }
 
 /// Connects to the URL of the rendezvous, unchanged.
-async fn connect(url: &str) -> Result<(Link, Closer), DialError> {
+async fn connect(url: &str, keep_alive: &Settings) -> Result<(Link, Closer), DialError> {
     let (headers, tls) = (http::HeaderMap::new(), Tls::default());
     let connected = timeout(HANDSHAKE_TIMEOUT, dial::websocket(url, &headers, &tls)).await;
     let socket = connected.map_err(|_| DialError::Late(HANDSHAKE_TIMEOUT))??;
     let limits = link::Limits { line_bytes: MAX_FRAME, event_slots: FRAMES, ..link::Limits::default() };
-    Ok(socket.binary(&Settings::relay(), &limits))
+    Ok(socket.binary(keep_alive, &limits))
 }

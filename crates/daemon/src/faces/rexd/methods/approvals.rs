@@ -2,16 +2,15 @@
 
 use engine::approval::Approver as _;
 use engine::approval::{
-    Approval, ApprovalAnswer, ApprovalRequest, ApprovalUpdate, Choice, Diff, FileAction, Operation,
-    Resolution, Scope,
+    Approval, ApprovalAnswer, ApprovalRequest, ApprovalUpdate, Choice, Resolution, Scope,
 };
-use engine::process::Program;
 use serde_json::{Value, json};
 use wire::rexd::v1::{self, RpcError, codes, encode_event};
 
 use super::{Context, Params, PrepareResult, RexdPrepared};
+use crate::core::approvals::describe;
 use crate::faces::rexd::convert::timestamp;
-use crate::faces::rexd::errors::{invalid, rpc_error, text};
+use crate::faces::rexd::errors::{invalid, rpc_error};
 use crate::faces::rexd::peers::OtherDaemons;
 use crate::faces::rexd::session::Session;
 
@@ -188,7 +187,7 @@ fn described(approval: &Approval) -> v1::Approval {
         approval_id: approval.id.to_string(),
         method: request.method.to_owned(),
         summary: request.operation.summary(),
-        operation: operation(&request.operation),
+        operation: describe::operation(&request.operation),
         rule: Some(request.rule.clone()),
         reason: Some(request.reason.clone()),
         risk: Some(request.risk.name().to_owned()),
@@ -206,46 +205,5 @@ fn asked_by(request: &ApprovalRequest) -> v1::AskedBy {
         client_name: requester.client.to_string(),
         face: requester.face.to_owned(),
         session_id: requester.session.to_string(),
-    }
-}
-
-/// The operation, complete and not redacted.
-fn operation(shown: &Operation) -> Value {
-    match shown {
-        Operation::Run { program, cwd, env, input, has_terminal, is_detached } => {
-            let env: serde_json::Map<String, Value> =
-                env.iter().map(|(name, value)| (name.clone(), json!(value))).collect();
-            let mut operation = json!({
-                "kind": "run", "cwd": text(cwd), "env": env, "stdin_bytes": input.bytes,
-                "pty": has_terminal, "detach": is_detached,
-            });
-            if input.bytes > 0 {
-                operation["stdin"] = json!(input.text);
-                operation["stdin_cut_bytes"] = json!(input.cut_bytes);
-            }
-            match program {
-                Program::Argv(argv) => operation["argv"] = json!(argv),
-                Program::Shell { line, login } => {
-                    operation["command"] = json!(line);
-                    operation["login"] = json!(login);
-                }
-            }
-            operation
-        }
-        Operation::Files { action, paths, diff, is_recursive, overwrites } => {
-            let paths: Vec<String> = paths.iter().map(|path| text(path)).collect();
-            let mut operation = json!({ "kind": action.name(), "paths": paths });
-            if matches!(action, FileAction::Remove | FileAction::Copy) {
-                operation["recursive"] = json!(is_recursive);
-            }
-            if matches!(action, FileAction::Rename | FileAction::Copy) {
-                operation["overwrite"] = json!(overwrites);
-            }
-            if let Some(Diff { text, cut_bytes }) = diff {
-                operation["diff"] = json!(text);
-                operation["diff_cut_bytes"] = json!(cut_bytes);
-            }
-            operation
-        }
     }
 }

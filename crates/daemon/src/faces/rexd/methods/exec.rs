@@ -5,6 +5,7 @@ use std::time::Duration;
 use engine::process::{Description, Process, ProcessId, ProcessState};
 use wire::rexd::v1::{self, RpcError};
 
+use super::frame::{ENVELOPE_BYTES, encoded_bytes, fit};
 use super::processes::{
     StartRequest, StartResult, may_see, start as start_process, with_process, with_process_or,
 };
@@ -14,6 +15,9 @@ use crate::faces::rexd::convert::{self, exit_code, exit_signal, pty_id, status, 
 use crate::faces::rexd::errors::{process_not_found, rpc_error};
 use crate::faces::rexd::peers::OtherDaemons;
 use crate::faces::rexd::session::Session;
+
+/// The characters of a command line in a list that would not fit into a frame otherwise; the rest is left out.
+const SHORT_ARGV: usize = 256;
 
 /// `exec.start`: answered when the program runs or could not be started.
 pub(crate) fn start(params: &Params<v1::ExecStart>, context: &Context<'_>) -> PrepareResult {
@@ -165,6 +169,7 @@ pub(crate) fn list(_: &Params<v1::ExecList>, _: &Context<'_>) -> PrepareResult {
     Ok(RexdPrepared::new(|session, request| {
         let (core, others) = (session.core.clone(), OtherDaemons::of(session));
         let (caller, roots) = (session.requester.caller.clone(), session.roots.clone());
+        let frame = session.state.client.frame_bytes;
         session.spawn(async move {
             let attached = core.engine.processes().await;
             let detached = match &core.keepers {
@@ -181,10 +186,49 @@ pub(crate) fn list(_: &Params<v1::ExecList>, _: &Context<'_>) -> PrepareResult {
             if let Some(others) = others {
                 processes.extend(others.processes().await);
             }
-            processes.sort_by(|one, other| one.started_at.cmp(&other.started_at));
-            request.finish(Ok(v1::ExecListResult { processes })).await;
+            request.finish(Ok(list_result(processes, frame))).await;
         });
     }))
+}
+
+/// The list, the oldest first. If it does not fit into a frame, command lines are shortened first, then processes are left
+/// out: ended ones before running ones, older ones before newer ones.
+fn list_result(mut processes: Vec<v1::ListedProcess>, frame: Option<usize>) -> v1::ExecListResult {
+    let mut truncated = false;
+    if let Some(frame) = frame {
+        let fits = |processes: &[v1::ListedProcess]| {
+            processes.iter().map(encoded_bytes).sum::<usize>() <= frame.saturating_sub(ENVELOPE_BYTES)
+        };
+        if !fits(&processes) {
+            processes.iter_mut().for_each(shorten_argv);
+        }
+        processes.sort_by(|one, other| {
+            let rank = |process: &v1::ListedProcess| process.exit_code.is_some() || process.signal.is_some();
+            rank(one).cmp(&rank(other)).then_with(|| other.started_at.cmp(&one.started_at))
+        });
+        (processes, truncated) = fit(processes.into_iter(), Some(frame), encoded_bytes);
+    }
+    processes.sort_by(|one, other| one.started_at.cmp(&other.started_at));
+    v1::ExecListResult { processes, truncated }
+}
+
+/// Shortens a command line to [`SHORT_ARGV`] characters.
+fn shorten_argv(process: &mut v1::ListedProcess) {
+    let mut left = SHORT_ARGV;
+    let mut kept = Vec::new();
+    for argument in &process.argv {
+        let short: String = argument.chars().take(left).collect();
+        left -= short.chars().count();
+        let is_whole = short.len() == argument.len();
+        if is_whole || !short.is_empty() {
+            kept.push(short);
+        }
+        if !is_whole || left == 0 {
+            break;
+        }
+    }
+    process.argv_truncated = kept != process.argv;
+    process.argv = kept;
 }
 
 fn wait_result(process: &Process) -> v1::ExecWaitResult {
@@ -219,9 +263,74 @@ fn listed(id: &ProcessId, description: &Description, facts: &ProcessState) -> v1
         detached: description.is_detached,
         face: description.origin.to_string(),
         cursor: facts.end.0,
+        argv_truncated: false,
     }
 }
 
 fn member(member: engine::process::TreeMember) -> v1::KilledProcess {
     v1::KilledProcess { pid: i64::from(member.pid), name: member.name }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn process(number: usize, argument: &str, exit_code: Option<i64>) -> v1::ListedProcess {
+        v1::ListedProcess {
+            process_id: format!("p_{number:012x}"),
+            pty_id: None,
+            argv: vec!["sh".to_owned(), "-c".to_owned(), argument.to_owned(), "last".to_owned()],
+            cwd: "/work".to_owned(),
+            pid: Some(1),
+            status: "running".to_owned(),
+            exit_code,
+            signal: None,
+            started_at: format!("2026-01-01T00:00:00.{number:06}Z"),
+            detached: true,
+            face: "rexd".to_owned(),
+            cursor: u64::MAX,
+            argv_truncated: false,
+        }
+    }
+
+    /// ARCHITECTURE.md, invariant 27.
+    #[test]
+    fn a_list_fits_into_a_frame_with_short_command_lines_first_and_fewer_processes_then() {
+        let long = "\u{1}\"é".repeat(20_000);
+        for (count, argument, frame, shortened, truncated) in [
+            (3, long.as_str(), None, false, false),
+            (3, "true", Some(16_384), false, false),
+            (3, long.as_str(), Some(950_000), false, false),
+            (3, long.as_str(), Some(100_000), true, false),
+            (1000, long.as_str(), Some(950_000), true, true),
+            (1000, "true", Some(16_384), true, true),
+        ] {
+            let even = |number: usize| number.is_multiple_of(2).then_some(0);
+            let all = (0..count).map(|number| process(number, argument, even(number))).rev().collect();
+            let result = list_result(all, frame);
+            let case = (count, frame, argument.len());
+            assert!(serde_json::to_string(&result).unwrap().len() <= frame.unwrap_or(usize::MAX), "{case:?}");
+            assert_eq!(result.truncated, truncated, "{case:?}");
+            assert_eq!(result.processes.len() < count, truncated, "{case:?}");
+            assert!(result.processes.iter().all(|one| one.argv_truncated == (shortened && argument == long)));
+            assert!(result.processes.is_sorted_by_key(|one| one.started_at.clone()), "{case:?}");
+            let is_running = |one: &&v1::ListedProcess| one.exit_code.is_none();
+            let running = result.processes.iter().filter(is_running).count();
+            assert!(running == result.processes.len() || running == count / 2, "{case:?}: {running}");
+        }
+    }
+
+    #[test]
+    fn a_command_line_is_shortened_from_its_end_in_whole_characters() {
+        let short = |argv: &[&str]| {
+            let mut process = process(1, "", None);
+            process.argv = argv.iter().map(|&argument| argument.to_owned()).collect();
+            shorten_argv(&mut process);
+            (process.argv, process.argv_truncated)
+        };
+        let long = "é".repeat(300);
+        assert_eq!(short(&["a", "", "b"]), (vec!["a".to_owned(), String::new(), "b".to_owned()], false));
+        assert_eq!(short(&["ab", &long, "c"]), (vec!["ab".to_owned(), "é".repeat(254)], true));
+        assert_eq!(short(&[&"a".repeat(256), "b"]), (vec!["a".repeat(256)], true));
+    }
 }

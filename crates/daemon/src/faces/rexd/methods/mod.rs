@@ -5,6 +5,7 @@ pub(super) mod attach;
 mod content;
 pub(super) mod exec;
 pub(super) mod files;
+mod frame;
 mod mode_string;
 pub(super) mod processes;
 pub(super) mod pty;

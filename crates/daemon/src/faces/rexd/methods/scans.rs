@@ -10,6 +10,7 @@ use serde::Serialize;
 use wire::rexd::v1::{self, RpcError};
 
 use super::files::{FileAccess, kind_name};
+use super::frame::{encoded_bytes, fit};
 use super::{Context, Params, PrepareResult, RexdPrepared};
 use crate::core::effects::FileEffects;
 use crate::core::request::off_thread;
@@ -22,8 +23,6 @@ use crate::faces::rexd::session::Session;
 const DEFAULT_MATCHES: usize = 10_000;
 /// Lines of context per match; more is a read of the file.
 const MAX_CONTEXT_LINES: usize = 1_000;
-/// What surrounds the entries in a response.
-const ENVELOPE_BYTES: usize = 8 * 1024;
 
 /// Checks and converts a `fs.list` request.
 pub(crate) fn list(params: &Params<v1::FsList>, context: &Context<'_>) -> PrepareResult {
@@ -44,7 +43,7 @@ pub(crate) fn list(params: &Params<v1::FsList>, context: &Context<'_>) -> Prepar
                 size: entry.size,
                 mtime: entry.mtime_ms,
             });
-            let (entries, was_cut) = fit(entries, frame, |entry| entry.name.len() + entry.path.len() + 96);
+            let (entries, was_cut) = fit(entries, frame, encoded_bytes);
             let truncated = listing.truncated || was_cut;
             Ok(v1::FsListResult { path: text(path.as_path()), entries, truncated })
         });
@@ -70,8 +69,7 @@ pub(crate) fn glob(params: &Params<v1::FsGlob>, context: &Context<'_>) -> Prepar
         run_scan(session, request.responder, deadline(session), move |scan| {
             let found = files::glob(&roots, &directory, &params.pattern, GlobOptions { max_matches }, &scan);
             let found = found.map_err(|error| with_hint(rpc_error(error), no_roots.as_deref()))?;
-            let (matches, was_cut) =
-                fit(found.paths.iter().map(|path| text(path)), frame, |path| path.len() + 8);
+            let (matches, was_cut) = fit(found.paths.iter().map(|path| text(path)), frame, encoded_bytes);
             Ok(v1::FsGlobResult { matches, truncated: found.truncated || was_cut })
         });
     }))
@@ -93,11 +91,7 @@ pub(crate) fn grep(params: &Params<v1::FsGrep>, context: &Context<'_>) -> Prepar
                 before: found.before,
                 after: found.after,
             });
-            let lines = |lines: &[String]| lines.iter().map(|line| escaped_len(line) + 4).sum::<usize>();
-            let size = |found: &v1::GrepMatch| {
-                found.path.len() + escaped_len(&found.text) + lines(&found.before) + lines(&found.after) + 96
-            };
-            let (matches, was_cut) = fit(matches, frame, size);
+            let (matches, was_cut) = fit(matches, frame, encoded_bytes);
             Ok(v1::FsGrepResult { matches, truncated: found.truncated || was_cut })
         });
     }))
@@ -150,30 +144,4 @@ fn grep_options(params: &v1::FsGrep) -> Result<GrepOptions, RpcError> {
     grep.no_ignore = params.no_ignore;
     grep.max_matches = optional_count("max_matches", params.max_matches)?.unwrap_or(DEFAULT_MATCHES);
     Ok(grep)
-}
-
-/// As many items as fit into a line of `frame` bytes, and whether some were left out.
-fn fit<T>(
-    items: impl Iterator<Item = T>,
-    frame: Option<usize>,
-    size: impl Fn(&T) -> usize,
-) -> (Vec<T>, bool) {
-    let Some(frame) = frame else { return (items.collect(), false) };
-    let mut available = frame.saturating_sub(ENVELOPE_BYTES);
-    let mut fitting = Vec::new();
-    for item in items {
-        match available.checked_sub(size(&item)) {
-            Some(left) => available = left,
-            None => return (fitting, true),
-        }
-        fitting.push(item);
-    }
-    (fitting, false)
-}
-
-/// The length of a line when it is escaped.
-fn escaped_len(line: &str) -> usize {
-    let controls = line.bytes().filter(|byte| *byte < 0x20).count();
-    let quotes = line.bytes().filter(|byte| matches!(byte, b'"' | b'\\')).count();
-    line.len() + controls * 5 + quotes
 }

@@ -5,6 +5,7 @@ use serde_json::json;
 use wire::rexd::v1::{self, RpcError, encode_event};
 
 use super::files::FileAccess;
+use super::frame::{encoded_bytes, split};
 use super::{Context, Params, PrepareResult, RexdPrepared};
 use crate::core::events::PublisherHandle;
 use crate::core::request::{AuthorizedRequest, off_thread};
@@ -36,10 +37,11 @@ fn start(session: &mut Session, file: FileAccess, recursive: bool, request: Auth
         Err(error) => return session.spawn(request.reject(rpc_error(error))),
     };
     let (session_id, handle, events) = (session.id.to_string(), session.handle(), session.events().clone());
+    let frame = session.state.client.frame_bytes;
     let group = session.engine.watches().clone();
     let AuthorizedRequest { responder, guard, .. } = request;
     session.spawn(async move {
-        let publish = publish_changes(session_id, watch_id.clone(), events);
+        let publish = publish_changes((session_id, watch_id.clone()), frame, events);
         let started =
             off_thread(move || group.watch(&file.path, recursive, publish).map_err(rpc_error)).await;
         drop(guard);
@@ -76,30 +78,34 @@ pub(crate) fn unwatch(params: &Params<v1::FsUnwatch>, _: &Context<'_>) -> Prepar
     }))
 }
 
-/// Publishes changes from the watching thread, which waits while the client is slow.
+/// Publishes changes from the watching thread, which waits while the client is slow. Changes that do not fit into one frame
+/// become several events.
 fn publish_changes(
-    session_id: String,
-    watch_id: String,
+    (session_id, watch_id): (String, String),
+    frame: Option<usize>,
     events: PublisherHandle<Rexd>,
 ) -> impl FnMut(FileEventBatch) + Send + 'static {
-    move |changes| {
-        let (session_id, watch_id) = (session_id.clone(), watch_id.clone());
-        events.publish_blocking(move |event_id| {
-            let overflow = changes.overflow;
-            let changes = changes.changes.iter().map(|change| v1::Change {
-                path: text(&change.path),
-                kind: kind_name(change.kind).to_owned(),
-                to: change.to.as_deref().map(text),
+    move |batch| {
+        for (changes, overflow) in changed(&batch, frame) {
+            let (session_id, watch_id) = (session_id.clone(), watch_id.clone());
+            events.publish_blocking(move |event_id| {
+                encode_event(&v1::FsChanged { session_id, watch_id, changes, overflow, event_id })
             });
-            encode_event(&v1::FsChanged {
-                session_id,
-                watch_id,
-                changes: changes.collect(),
-                overflow,
-                event_id,
-            })
-        });
+        }
     }
+}
+
+/// The changes of each event, and whether some are missing. A change that is too long for any frame is missing.
+fn changed(batch: &FileEventBatch, frame: Option<usize>) -> Vec<(Vec<v1::Change>, bool)> {
+    let changes = batch.changes.iter().map(|change| v1::Change {
+        path: text(&change.path),
+        kind: kind_name(change.kind).to_owned(),
+        to: change.to.as_deref().map(text),
+    });
+    let (lists, too_long) = split(changes.collect(), frame, encoded_bytes);
+    let overflow = batch.overflow || too_long > 0;
+    let last = lists.len() - 1;
+    lists.into_iter().enumerate().map(|(at, changes)| (changes, overflow && at == last)).collect()
 }
 
 fn kind_name(kind: FileEventKind) -> &'static str {
@@ -108,5 +114,45 @@ fn kind_name(kind: FileEventKind) -> &'static str {
         FileEventKind::Modified => "modified",
         FileEventKind::Removed => "removed",
         FileEventKind::Renamed => "renamed",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use engine::files::FileEvent;
+
+    use super::*;
+
+    /// ARCHITECTURE.md, invariant 27.
+    #[test]
+    fn changes_that_do_not_fit_into_a_frame_become_several_events() {
+        let frame = 16_384;
+        let change = |path: String| FileEvent { path: path.into(), kind: FileEventKind::Created, to: None };
+        let paths: Vec<String> = (0..2000).map(|number| format!("/work/\u{1}\"{number}")).collect();
+        let too_long = change(format!("/{}", "\u{1}".repeat(4000)));
+        for (with_long, overflow) in [(false, false), (false, true), (true, false)] {
+            let mut changes: Vec<FileEvent> = paths.iter().cloned().map(change).collect();
+            changes.extend(with_long.then(|| too_long.clone()));
+            let events = changed(&FileEventBatch { changes, overflow }, Some(frame));
+            assert!(events.len() > 1);
+            for (changes, _) in &events {
+                let event = v1::FsChanged {
+                    session_id: "s_0123456789ab".to_owned(),
+                    watch_id: "w_0123456789ab".to_owned(),
+                    changes: changes.clone(),
+                    overflow: true,
+                    event_id: u64::MAX,
+                };
+                assert!(encode_event(&event).len() <= frame);
+            }
+            let reported: Vec<bool> = events.iter().map(|(_, overflow)| *overflow).collect();
+            let (last, others) = reported.split_last().unwrap();
+            assert!(*last == (overflow || with_long) && !others.contains(&true), "{reported:?}");
+            let seen: Vec<String> =
+                events.into_iter().flat_map(|(changes, _)| changes).map(|one| one.path).collect();
+            assert_eq!(seen, paths);
+        }
+        let whole = FileEventBatch { changes: paths.iter().cloned().map(change).collect(), overflow: false };
+        assert_eq!(changed(&whole, None).len(), 1);
     }
 }
