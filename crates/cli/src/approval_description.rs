@@ -1,13 +1,16 @@
 //! What an approver sees of an operation, on a terminal and through MCP: everything that will happen, and for whom.
 
+use client::hub::ApprovalRow;
 use client::v1::{Approval, ApprovalRequested, AskedBy};
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 /// An approval request as text. Every approver's view is made from it.
 #[derive(Debug, Clone)]
 pub struct ApprovalDescription {
     /// The id for the answer.
     pub id: String,
+    /// The operation on one line; may be shortened.
+    pub summary: String,
     /// The operation and its circumstances, one per line.
     pub facts: Vec<String>,
     /// Longer texts with a title: the input of a command, the change of a file.
@@ -45,7 +48,7 @@ impl From<Approval> for ApprovalDescription {
         if let Some(cut) = operation["cut_bytes"].as_u64() {
             facts.push(format!("INCOMPLETE: {cut} bytes of the operation are not shown; deny it if you cannot see them elsewhere"));
         }
-        facts.push(approval.summary);
+        facts.push(approval.summary.clone());
         let mut add =
             |name: &str, value: Option<&str>| facts.extend(value.map(|value| format!("{name}: {value}")));
         add("directory", operation["cwd"].as_str());
@@ -79,9 +82,56 @@ impl From<Approval> for ApprovalDescription {
         });
         ApprovalDescription {
             id: approval.approval_id,
+            summary: approval.summary,
             texts: command.into_iter().chain(texts).collect(),
             facts,
         }
+    }
+}
+
+impl From<&ApprovalRow> for ApprovalDescription {
+    /// The request as its host describes it; without the host, as it is stored, which is redacted.
+    fn from(row: &ApprovalRow) -> ApprovalDescription {
+        let stored = row.request.clone().unwrap_or_default();
+        let text = row.shown.as_ref().filter(|shown| shown.is_object()).unwrap_or(&stored);
+        let word = |name: &str| text[name].as_str().or_else(|| stored[name].as_str()).map(str::to_owned);
+        let mut operation = match (&text["operation"], &text["op_args"]) {
+            (Value::Object(operation), _) => operation.clone(),
+            (_, Value::Object(arguments)) => arguments.clone(),
+            (_, Value::Null) => Map::new(),
+            (_, other) => Map::from_iter([("arguments".to_owned(), other.clone())]),
+        };
+        for name in ["cwd", "diff"] {
+            if let (Some(value), false) = (word(name), operation.contains_key(name)) {
+                operation.insert(name.to_owned(), Value::from(value));
+            }
+        }
+        let asked_by: Option<AskedBy> = serde_json::from_value(text["asked_by"].clone()).ok();
+        let requester = word("requester").filter(|_| asked_by.is_none());
+        let mut described = ApprovalDescription::from(Approval {
+            approval_id: row.request_id.clone(),
+            method: word("method").or_else(|| word("op_tool")).unwrap_or_default(),
+            summary: word("summary").or_else(|| word("prompt")).unwrap_or_default(),
+            operation: Value::Object(operation),
+            rule: word("rule"),
+            // The stored request has a reason of another kind: why the run waits.
+            reason: row.shown.as_ref().and_then(|shown| shown["reason"].as_str()).map(str::to_owned),
+            risk: word("risk"),
+            asked_by,
+            requested_at: row.requested_at.clone().unwrap_or_default(),
+            expires_at: row.expires_at.clone().or_else(|| word("expires_at")),
+            state: row.status.clone(),
+        });
+        let typed = stored["approve_text"].as_str().filter(|text| !text.is_empty());
+        described.facts.extend(typed.map(|text| format!("approval types: {text:?}")));
+        described.facts.extend(requester.map(|requester| format!("requested by: {requester}")));
+        described.facts.push(format!("host: {}, run: {}", row.host_id, row.run_id));
+        if row.shown.is_none() {
+            let why = row.shown_error.as_deref().unwrap_or("the hub did not fetch it");
+            let note = format!("REDACTED: secrets are hidden, as the text of the host is missing: {why}");
+            described.facts.insert(0, note);
+        }
+        described
     }
 }
 
@@ -170,5 +220,43 @@ mod tests {
         assert_eq!(shown.texts, [("command".to_owned(), script.to_owned())], "not only quoted");
         let shown = described(json!({ "kind": "run", "cut_bytes": 90_000 }));
         assert!(shown.facts[0].starts_with("INCOMPLETE: 90000 bytes"), "{:?}", shown.facts);
+    }
+
+    #[test]
+    fn a_request_of_a_hub_is_described_by_its_host_or_marked_as_redacted() {
+        let row = |shown: Value| ApprovalRow {
+            run_id: "run-1".to_owned(),
+            request_id: "q-1".to_owned(),
+            host_id: "host-a".to_owned(),
+            request: Some(json!({
+                "request_id": "q-1", "reason": "permission", "prompt": "run: curl …", "op_tool": "bash",
+                "op_args": { "cmd": "curl -H …" }, "approve_text": "", "deny_text": "", "risk": "high", "cwd": "/srv",
+            })),
+            shown: Some(shown).filter(|shown| !shown.is_null()),
+            shown_error: Some("host offline".to_owned()),
+            ..ApprovalRow::default()
+        };
+        let operation =
+            json!({ "command": "curl -H 'Authorization: secret'", "diff": "-a\n+b\n", "cwd": "/srv" });
+        let described =
+            ApprovalDescription::from(&row(json!({ "summary": "run: curl", "operation": operation })));
+        assert_eq!(described.id, "q-1");
+        assert_eq!(
+            described.facts,
+            ["run: curl", "directory: /srv", "risk: high", "host: host-a, run: run-1"]
+        );
+        assert_eq!(
+            described.texts,
+            [
+                ("command".to_owned(), "curl -H 'Authorization: secret'".to_owned()),
+                ("change".to_owned(), "-a\n+b\n".to_owned()),
+            ]
+        );
+        let stored = ApprovalDescription::from(&row(Value::Null));
+        assert!(
+            stored.facts[0].starts_with("REDACTED") && stored.facts[0].contains("host offline"),
+            "{stored:?}"
+        );
+        assert!(stored.facts.iter().any(|fact| fact.contains("curl -H …")), "{stored:?}");
     }
 }

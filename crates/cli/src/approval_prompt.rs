@@ -21,12 +21,16 @@ pub async fn prompt_for_session(session: Session) {
 
 /// Prompts for one approval and sends the decision to the server.
 pub async fn prompt(session: &Session, approval: &ApprovalDescription) {
-    let shown = approval.clone();
-    let decision = tokio::task::spawn_blocking(move || read_decision(&shown)).await.ok().flatten();
-    let Some((approve, scope)) = decision else { return };
+    let Some((approve, scope)) = ask(approval).await else { return };
     if let Err(error) = session.decide(&approval.id, approve, scope).await {
         output::note(error);
     }
+}
+
+/// Prompts for one approval: whether it is approved, and the scope. `None` without a terminal or at end of file.
+pub async fn ask(approval: &ApprovalDescription) -> Option<(bool, Option<&'static str>)> {
+    let shown = approval.clone();
+    tokio::task::spawn_blocking(move || read_decision(&shown)).await.ok().flatten()
 }
 
 /// Reads the decision from the terminal; `None` without a terminal or at end of file.

@@ -11,6 +11,7 @@ pub mod commands;
 pub mod copy;
 pub mod escape;
 pub mod failure;
+pub mod hub;
 mod install;
 mod interrupt;
 pub mod mcp;

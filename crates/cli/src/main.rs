@@ -2,7 +2,6 @@
 
 use std::process::ExitCode;
 
-use clap::error::{ContextKind, ContextValue};
 use cli::args;
 use cli::failure::{Failure, OWN_FAILURE};
 use cli::{commands, output};
@@ -30,9 +29,6 @@ fn main() -> ExitCode {
     }
 }
 
-/// Commands of a later version.
-const LATER: [&str; 3] = ["login", "hosts", "runs"];
-
 /// Prints a usage error, or help or the version if that is what was requested. A usage error exits with 255, which
 /// no remote command can return by accident.
 fn misused(error: &clap::Error) -> ExitCode {
@@ -43,13 +39,6 @@ fn misused(error: &clap::Error) -> ExitCode {
     }
     let wants_json =
         std::env::args_os().take_while(|argument| argument != "--").any(|argument| argument == "--json");
-    if let Some(ContextValue::String(name)) = error.get(ContextKind::InvalidSubcommand)
-        && LATER.contains(&name.as_str())
-    {
-        let failure = Failure::new(format!("`rex {name}` is not available in this version"))
-            .hint("use a target instead of a hub: `rex target list` shows the configured ones");
-        return output::report(&failure, wants_json);
-    }
     if wants_json {
         let text = error.to_string();
         return output::report(&Failure::new(text.trim_start_matches("error: ").trim()), true);

@@ -39,10 +39,19 @@ fn an_unknown_target() {
 }
 
 #[test]
-fn kinds_of_targets_that_are_not_there_yet() {
+fn targets_of_a_hub_without_a_sign_in_and_of_codex_without_a_socket() {
     let sandbox = Sandbox::new();
-    let said = refusal(&sandbox, &["-t", "hub:host-a", "exec", "--", "true"]);
-    assert!(said.contains("not supported by this version"), "{said}");
+    assert_eq!(
+        refusal(&sandbox, &["-t", "hub:host-a", "exec", "--", "true"]),
+        "rex: cannot log in to hub:host-a: not signed in to a hub\nhint: sign in with `rex login URL`\n"
+    );
+    assert_eq!(
+        refusal(&sandbox, &["-t", "hub:", "exec", "--", "true"]),
+        "rex: cannot open a session on `hub:`: it means all hosts, and this command needs one\n\
+         hint: use -t hub:HOST; `rex hosts` lists the hosts\n"
+    );
+    let said = refusal(&sandbox, &["-t", "hub:a/b", "exec", "--", "true"]);
+    assert!(said.contains("expected the id or name of a host after `hub:`"), "{said}");
     let said = refusal(&sandbox, &["-t", "codex:http://h", "exec", "--", "true"]);
     assert!(said.contains("ws://HOST:PORT"), "{said}");
 }

@@ -1,30 +1,33 @@
-//! Programs that speak a binary protocol over `rex exec`: every answer arrives before the next request, whatever its last byte is.
+//! Programs that speak a protocol over `rex exec` in the place of ssh: rsync, sftp, scp, git and Ansible. Every answer arrives
+//! before the next request, whatever its last byte is, and every byte is copied.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on says so and ends")]
 
-#[path = "support/server.rs"]
-mod server;
 mod support;
 #[path = "support/trees.rs"]
 mod trees;
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::io::{Read as _, Write as _};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Command, Output, Stdio};
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
-use server::ended;
 use support::{REX, rex};
 use testkit::exec_server::ExecServer;
+use testkit::log::Log;
 use testkit::proc::watch;
-use testkit::programs::program;
 use testkit::sandbox::Sandbox;
-use trees::{noise, tree};
+use trees::{Thing, noise, tree};
 
-/// Transfers with each program.
-const TRANSFERS: usize = 20;
+/// The environment variable with the number of transfers with each program; `make soak` makes 100.
+const TRANSFERS: &str = "SOAK_TRANSFERS";
+/// The number without it.
+const FEW_TRANSFERS: usize = 10;
+/// The deadline of one program, which makes all transfers of Ansible.
+const PROGRAM: Duration = Duration::from_secs(1800);
 
 /// Reads requests, a length and so many bytes, and answers each with its bytes; a length of 0 ends it.
 const ECHO: &str = "import sys
@@ -73,70 +76,251 @@ fn each_answer_arrives_before_the_next_request() {
     converse(through_exec_server);
 }
 
-/// A program in the place of ssh that runs `command` on the target; `$@` are the words after the host.
-fn in_place_of_ssh(sandbox: &Sandbox, command: &str) -> PathBuf {
-    let script = format!("#!/bin/sh\nshift\nREX_REXD={} exec {REX} exec -- {command}\n", program("rexd"));
-    let path = sandbox.write("ssh", script);
-    fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
-    path
+/// A program in the place of ssh, with its arguments: it runs the command after the host, or the subsystem sftp.
+const IN_PLACE_OF_SSH: &str = r#"#!/bin/sh
+subsystem=
+while [ $# -gt 0 ]; do
+    case $1 in
+        --) shift; break ;;
+        -s) subsystem=1 ;;
+        -[oplFiSJ]) shift ;;
+        -*) ;;
+        *) break ;;
+    esac
+    shift
+done
+shift
+[ -z "$subsystem" ] || set -- "$SFTP_SERVER"
+REX_REXD="$REXD" exec "$REX" exec -- sh -c "$*"
+"#;
+
+/// A sandbox with files to transfer, and the program in the place of ssh.
+struct Transfers {
+    sandbox: Sandbox,
+    ssh: PathBuf,
+    files: PathBuf,
 }
 
-/// Files whose bytes end and begin characters anywhere, and their directory.
-fn some_files(sandbox: &Sandbox) -> PathBuf {
-    for (number, length) in [0, 1, 3, 1000, 32_768, 65_537, 700_001].into_iter().enumerate() {
-        sandbox.write(&format!("files/{number}"), noise(length));
+impl Transfers {
+    fn new() -> Transfers {
+        let sandbox = Sandbox::new();
+        let ssh = sandbox.write("ssh", IN_PLACE_OF_SSH);
+        fs::set_permissions(&ssh, fs::Permissions::from_mode(0o755)).unwrap();
+        // Their bytes end and begin characters anywhere.
+        for (number, length) in [0, 1, 3, 1000, 32_768, 65_537, 700_001].into_iter().enumerate() {
+            sandbox.write(&format!("files/{number}"), noise(length));
+        }
+        sandbox.write("files/below/text", "grün ✓ 😀\n".repeat(5000));
+        let files = sandbox.path("files");
+        Transfers { sandbox, ssh, files }
     }
-    sandbox.write("files/below/text", "grün ✓ 😀\n".repeat(5000));
-    sandbox.path("files")
+
+    /// How often each program is to transfer the files.
+    fn count() -> usize {
+        std::env::var(TRANSFERS).map_or(FEW_TRANSFERS, |count| count.parse().expect(TRANSFERS))
+    }
+
+    /// A program that finds what it needs to reach the target.
+    fn command(&self, program: impl AsRef<Path>) -> Command {
+        let mut command = self.sandbox.command(program);
+        command
+            .env("REX", REX)
+            .env("REXD", testkit::programs::program("rexd"))
+            .env("SFTP_SERVER", sftp_server());
+        command.current_dir(self.sandbox.root());
+        command
+    }
+
+    /// Runs a program, which must succeed.
+    fn run(&self, command: &mut Command, transfer: usize) {
+        let output = ended(command);
+        assert!(output.status.success(), "transfer {transfer}: {command:?}: {output:?}");
+    }
+
+    /// Transfers the files to the target and back.
+    fn both_directions(&self, transfer: usize, program: impl Fn(&Path, &Path, bool) -> Command) {
+        let [copied, back] = ["copied", "back"].map(|name| self.sandbox.path(format!("{name}-{transfer}")));
+        self.run(&mut program(&self.files, &copied, true), transfer);
+        self.run(&mut program(&copied, &back, false), transfer);
+        for copy in [copied, back] {
+            assert!(
+                tree(&self.files) == tree(&copy),
+                "transfer {transfer}: {:?}\n{:?}",
+                tree(&self.files),
+                tree(&copy)
+            );
+            fs::remove_dir_all(copy).unwrap();
+        }
+    }
 }
 
-fn assert_equal(files: &Path, copied: &Path, transfer: usize) {
-    assert!(tree(files) == tree(copied), "transfer {transfer}: {:?}\n{:?}", tree(files), tree(copied));
+fn sftp_server() -> &'static str {
+    let servers =
+        ["/usr/lib/openssh/sftp-server", "/usr/libexec/openssh/sftp-server", "/usr/libexec/sftp-server"];
+    let server = servers.into_iter().find(|path| Path::new(path).exists());
+    server.expect("no sftp-server: apt-get install openssh-sftp-server")
+}
+
+/// Runs the command, which must end, and returns its output.
+fn ended(command: &mut Command) -> Output {
+    let [stdout, stderr] = [(); 2].map(|()| Log::new());
+    let mut child = command.stdout(stdout.stdio()).stderr(stderr.stdio()).spawn().unwrap();
+    let watched = watch(i32::try_from(child.id()).unwrap());
+    let texts = || [&stdout, &stderr].map(Log::text);
+    assert!(watched.ends_before(Instant::now() + PROGRAM), "{command:?} does not end: {:?}", texts());
+    let status = child.wait().unwrap();
+    let [stdout, stderr] = texts().map(String::into_bytes);
+    Output { status, stdout, stderr }
+}
+
+/// A path on the target.
+fn remote(path: &Path) -> String {
+    format!("host:{}", path.display())
 }
 
 #[test]
 fn rsync_copies_every_byte_in_both_directions() {
-    let sandbox = Sandbox::new();
-    let shell = in_place_of_ssh(&sandbox, "\"$@\"");
-    let files = some_files(&sandbox);
-    for transfer in 0..TRANSFERS {
-        let copied = sandbox.path(format!("copied-{transfer}"));
-        let (from, to) = (format!("{}/", files.display()), format!("host:{}/", copied.display()));
-        let back = sandbox.path(format!("back-{transfer}"));
-        for (from, to) in [(from, to), (format!("host:{}/", copied.display()), back.display().to_string())] {
-            let mut rsync = sandbox.command("rsync");
-            rsync.current_dir(sandbox.root()).arg("-a").arg("-e").arg(&shell).args([from, to]);
-            let output = ended(&mut rsync);
-            assert!(output.status.success(), "transfer {transfer}: {output:?}");
-        }
-        assert_equal(&files, &copied, transfer);
-        assert_equal(&files, &back, transfer);
+    let transfers = Transfers::new();
+    for transfer in 0..Transfers::count() {
+        transfers.both_directions(transfer, |from, to, is_upload| {
+            let [from, to] = [from, to].map(|path| path.join(""));
+            let mut rsync = transfers.command("rsync");
+            rsync.arg("-a").arg("-e").arg(&transfers.ssh);
+            match is_upload {
+                true => rsync.arg(from).arg(remote(&to)),
+                false => rsync.arg(remote(&from)).arg(to),
+            };
+            rsync
+        });
     }
 }
 
 #[test]
 fn sftp_copies_every_byte_in_both_directions() {
-    let sandbox = Sandbox::new();
-    let servers =
-        ["/usr/lib/openssh/sftp-server", "/usr/libexec/openssh/sftp-server", "/usr/libexec/sftp-server"];
-    let server = servers.into_iter().find(|path| Path::new(path).exists());
-    let server = server.expect("no sftp-server: apt-get install openssh-sftp-server");
-    let ssh = in_place_of_ssh(&sandbox, server);
-    let files = some_files(&sandbox);
-    for transfer in 0..TRANSFERS {
-        let [copied, back] = ["copied", "back"].map(|name| sandbox.path(format!("{name}-{transfer}")));
-        let batch = format!(
-            "put -rp {} {copied}\nget -rp {copied} {}\n",
-            files.display(),
-            back.display(),
-            copied = copied.display()
-        );
-        let batch = sandbox.write("batch", batch);
-        let mut sftp = sandbox.command("sftp");
-        sftp.current_dir(sandbox.root()).arg("-b").arg(batch).arg("-S").arg(&ssh).arg("host");
-        let output = ended(&mut sftp);
-        assert!(output.status.success(), "transfer {transfer}: {output:?}");
-        assert_equal(&files, &copied, transfer);
-        assert_equal(&files, &back, transfer);
+    let transfers = Transfers::new();
+    for transfer in 0..Transfers::count() {
+        transfers.both_directions(transfer, |from, to, is_upload| {
+            let verb = if is_upload { "put" } else { "get" };
+            let line = format!("{verb} -rp {} {}\n", from.display(), to.display());
+            let batch = transfers.sandbox.write("batch", line);
+            let mut sftp = transfers.command("sftp");
+            sftp.arg("-b").arg(batch).arg("-S").arg(&transfers.ssh).arg("host");
+            sftp
+        });
+    }
+}
+
+/// With the protocol of sftp and with its own one.
+#[test]
+fn scp_copies_every_byte_in_both_directions() {
+    let transfers = Transfers::new();
+    for transfer in 0..Transfers::count() {
+        transfers.both_directions(transfer, |from, to, is_upload| {
+            let mut scp = transfers.command("scp");
+            scp.args((transfer % 2 == 1).then_some("-O")).arg("-rpqS").arg(&transfers.ssh);
+            match is_upload {
+                true => scp.arg(from).arg(remote(to)),
+                false => scp.arg(remote(from)).arg(to),
+            };
+            scp
+        });
+    }
+}
+
+#[test]
+fn git_pushes_fetches_and_clones_every_byte() {
+    let transfers = Transfers::new();
+    let [bare, ours, theirs] = ["bare.git", "ours", "theirs"].map(|name| transfers.sandbox.path(name));
+    let git = |directory: &Path, transfer: usize, arguments: &[&str]| {
+        let mut git = transfers.command("git");
+        git.env("GIT_SSH_COMMAND", &transfers.ssh).env("GIT_SSH_VARIANT", "ssh");
+        for who in ["AUTHOR", "COMMITTER"] {
+            git.env(format!("GIT_{who}_NAME"), "test").env(format!("GIT_{who}_EMAIL"), "test@example.org");
+        }
+        transfers
+            .run(git.args(["-c", "init.defaultBranch=main", "-C"]).arg(directory).args(arguments), transfer);
+    };
+    let top = transfers.sandbox.root();
+    git(&top, 0, &["init", "-q", "--bare", bare.to_str().unwrap()]);
+    for clone in [&ours, &theirs] {
+        git(&top, 0, &["clone", "-q", &remote(&bare), clone.to_str().unwrap()]);
+    }
+    for transfer in 0..Transfers::count() {
+        for (number, length) in [1, 1000, 40_001].into_iter().enumerate() {
+            // Another content each time, which does not compress.
+            let content = noise(length + transfer).split_off(transfer);
+            fs::write(ours.join(format!("{transfer}-{number}")), content).unwrap();
+        }
+        git(&ours, transfer, &["add", "."]);
+        git(&ours, transfer, &["commit", "-qm", "more"]);
+        git(&ours, transfer, &["push", "-q", "origin", "HEAD:main"]);
+        git(&theirs, transfer, &["fetch", "-q", "origin", "main"]);
+        git(&theirs, transfer, &["reset", "-q", "--hard", "FETCH_HEAD"]);
+        let clone = transfers.sandbox.path("clone");
+        git(&top, transfer, &["clone", "-q", &remote(&bare), clone.to_str().unwrap()]);
+        for copy in [&theirs, &clone] {
+            let [mut expected, mut found] = [tree(&ours), tree(copy)];
+            for files in [&mut expected, &mut found] {
+                files.retain(|path, _| !path.starts_with(".git"));
+            }
+            assert!(expected == found, "transfer {transfer}: {expected:?}\n{found:?}");
+        }
+        git(&clone, transfer, &["fsck", "--strict"]);
+        fs::remove_dir_all(clone).unwrap();
+    }
+}
+
+/// One playbook with all transfers, half of them by the protocol of sftp and half through `dd`.
+#[test]
+fn ansible_copies_and_fetches_every_byte() {
+    let transfers = Transfers::new();
+    let target = Path::new(env!("CARGO_TARGET_TMPDIR")).parent().expect("the target directory");
+    let venv = target.join("ansible/venv/bin");
+    assert!(
+        target.join("ansible/done").exists(),
+        "no Ansible: run `make setup` (it calls crates/cli/tests/ansible/setup.sh)"
+    );
+    let sandbox = &transfers.sandbox;
+    let names: Vec<String> = (0..Transfers::count()).map(|number| format!("file-{number}")).collect();
+    for (number, name) in names.iter().enumerate() {
+        sandbox.write(&format!("sent/{name}"), noise(number * 7_919));
+    }
+    let mut inventory = String::new();
+    for (method, files) in ["sftp", "piped"].into_iter().zip(names.chunks(names.len().div_ceil(2))) {
+        let there = sandbox.path(format!("there-{method}"));
+        fs::create_dir(&there).unwrap();
+        inventory += &format!("{method} ansible_ssh_transfer_method={method} there={} ", there.display());
+        inventory += &format!("files='{}'\n", serde_json::json!(files));
+    }
+    let inventory = sandbox.write("inventory", inventory);
+    let mut ansible = transfers.command(venv.join("ansible-playbook"));
+    let playbook = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/ansible/playbook.yml");
+    let variables = serde_json::json!({
+        "here": sandbox.path("."),
+        "ansible_ssh_executable": transfers.ssh,
+        "ansible_sftp_extra_args": format!("-S {}", transfers.ssh.display()),
+        "ansible_python_interpreter": venv.join("python3"),
+        "ansible_pipelining": true,
+    });
+    ansible.arg("-i").arg(inventory).arg(playbook).arg("-e").arg(variables.to_string());
+    transfers.run(&mut ansible, 0);
+    let expected = tree(&sandbox.path("sent"));
+    assert_eq!(expected.len(), names.len());
+    let mut copied = tree(&sandbox.path("there-sftp"));
+    copied.extend(tree(&sandbox.path("there-piped")));
+    for found in [copied, tree(&sandbox.path("fetched"))] {
+        assert!(contents(&expected) == contents(&found), "{expected:?}\n{found:?}");
+    }
+}
+
+/// The names and contents; a fetched file has another mode.
+fn contents(files: &BTreeMap<PathBuf, Thing>) -> Vec<(&PathBuf, Option<&[u8]>)> {
+    files.iter().map(|(path, thing)| (path, content(thing))).collect()
+}
+
+fn content(thing: &Thing) -> Option<&[u8]> {
+    match thing {
+        Thing::File { content, .. } => Some(content),
+        Thing::Dir | Thing::Other => None,
     }
 }

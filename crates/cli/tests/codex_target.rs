@@ -95,6 +95,16 @@ fn a_command_there_is_as_one_here() {
 }
 
 #[test]
+fn a_command_begins_in_the_first_root() {
+    let sandbox = Sandbox::new();
+    sandbox.write("root/deep/file", "");
+    // The server itself stands above it.
+    let root = sandbox.path("root/deep").to_str().unwrap().to_owned();
+    let world = World { served: ExecServer::start_with(&sandbox, &["--root", &root]), sandbox };
+    assert_eq!(world.text(&["exec", "--", "pwd"]), format!("{root}\n"));
+}
+
+#[test]
 fn input_goes_there_and_its_end_cannot() {
     let world = World::new();
     let mut child = world

@@ -79,8 +79,8 @@ Examples:
   rex target show                                show the current target and why it is used
   rex target add api https://api.example:7377 --token-file ~/.config/rexd/api.token
 
-A target is local, ssh:[USER@]HOST[:PORT], unix:PATH, http(s)://…, ws(s)://…, codex:ws(s)://… or
-an alias. Precedence: -t, REX_TARGET, .rex.toml, path prefix, `rex target use`, local.";
+A target is local, ssh:[USER@]HOST[:PORT], unix:PATH, http(s)://…, ws(s)://…, codex:ws(s)://…,
+hub:HOST or an alias. Precedence: -t, REX_TARGET, .rex.toml, path prefix, `rex target use`, local.";
 
 pub(super) const APPROVALS: &str = "\
 Examples:
@@ -88,8 +88,30 @@ Examples:
   rex approvals approve a_3f                     a unique prefix of the id is enough
   rex approvals approve a_3f --scope session     approve the same for the rest of that session
   rex approvals watch                            prompt whenever a request arrives
+  rex approvals watch -t hub:                    the same for all hosts of your hub
 
 The policy of rexd decides what needs approval: docs/policy.md. Unanswered requests are denied.";
+
+pub(super) const LOGIN: &str = "\
+Examples:
+  rex login https://hub.example --user ada       prompt for the password
+  rex login https://hub.example --user ada --password-stdin < password.txt
+  rex login https://hub.example --token-stdin < client.token
+  rex exec -t hub:build-1 -- make                then use a host of the hub as a target
+
+The last hub you sign in to is the default. The tokens are stored in ~/.config/rexd/hubs.json, which
+only you can read; the password is not stored.";
+
+pub(super) const RUNS: &str = "\
+Examples:
+  rex runs list                                  runs of all hosts of your hub
+  rex runs start -t hub:build-1 -C /srv/app --tool codex
+  rex runs start -t hub:build-1 -- make -j8      print the id of the run
+  rex runs watch run-3f                          print its output until it ends
+  rex runs send run-3f yes                       type a line
+  rex runs stop run-3f -s kill                   end it and all its processes
+
+A unique prefix of an id is enough. `watch` exits with the status of the run.";
 
 pub(super) const MCP: &str = "\
 Examples:

@@ -37,7 +37,7 @@ pub enum TargetCommand {
 pub struct TargetAddArgs {
     /// Name of the target
     pub alias: String,
-    /// Address: ssh:[USER@]HOST[:PORT], unix:PATH, http(s)://…, ws(s)://…, codex:ws(s)://… or local
+    /// Address: ssh:[USER@]HOST[:PORT], unix:PATH, http(s)://…, ws(s)://…, codex:ws(s)://…, hub:HOST or local
     pub address: String,
     /// Working directory on the target
     #[arg(long, value_name = "DIR")]
@@ -54,6 +54,9 @@ pub struct TargetAddArgs {
     /// Remote command that starts rexd [default: rexd --stdio from /usr/local/bin, ~/.local/bin or PATH]
     #[arg(long, value_name = "LINE")]
     pub command: Option<String>,
+    /// Hub of a hub:HOST target [default: the hub of the last `rex login`]
+    #[arg(long, value_name = "URL")]
+    pub hub: Option<String>,
     /// File that contains the token
     #[arg(long, value_name = "FILE")]
     pub token_file: Option<PathBuf>,

@@ -1,18 +1,24 @@
 //! `rex approvals`: lists, watches and answers approval requests.
 
+mod hub;
+
 use client::v1::Approval;
-use client::{ApprovalEvent, Session, SessionOptions};
+use client::{ApprovalEvent, Session, SessionOptions, Target};
 
 use crate::app::App;
 use crate::approval_description::ApprovalDescription;
 use crate::approval_prompt;
 use crate::args::ApprovalsCommand;
 use crate::failure::{CommandStatus, Failure};
+use crate::hub::selection::SelectedHub;
 use crate::output;
 use crate::table::TextTable;
 
 /// Runs a subcommand of `rex approvals`.
 pub(super) async fn run(app: &App, args: ApprovalsCommand) -> Result<CommandStatus, Failure> {
+    if let Target::Hub(target) = &app.choice.target {
+        return hub::run(&SelectedHub::of(target)?, app.json, args).await;
+    }
     let options = SessionOptions { approvals: true, ..app.options() };
     let session = Session::open(app.choice.target.clone(), options).await?;
     match args {

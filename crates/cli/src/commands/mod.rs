@@ -9,7 +9,10 @@ mod edit;
 mod exec;
 mod glob;
 mod grep;
+mod hosts;
 mod kill;
+mod login;
+mod logout;
 mod logs;
 mod ls;
 mod man;
@@ -18,6 +21,7 @@ mod patch;
 mod processes;
 mod ps;
 mod read;
+mod runs;
 mod shell;
 mod stat;
 mod target;
@@ -61,8 +65,11 @@ async fn dispatch(args: RexArgs) -> Result<CommandStatus, Failure> {
         RexCommand::Exec(args) => boxed(async move || exec::run(&App::new(target, json)?, args).await).await,
         RexCommand::Glob(args) => boxed(async move || glob::run(target, json, args).await).await,
         RexCommand::Grep(args) => boxed(async move || grep::run(target, json, args).await).await,
+        RexCommand::Hosts => boxed(async move || hosts::run(target, json).await).await,
         RexCommand::Kill(args) => boxed(async move || kill::run(&App::new(target, json)?, args).await).await,
         RexCommand::Logs(args) => boxed(async move || logs::run(&App::new(target, json)?, args).await).await,
+        RexCommand::Login(args) => boxed(async move || login::run(json, args).await).await,
+        RexCommand::Logout(args) => boxed(async move || logout::run(json, args).await).await,
         RexCommand::Ls(args) => boxed(async move || ls::run(target, json, args).await).await,
         RexCommand::Man(args) => man::run(&args),
         RexCommand::Mcp(args) => boxed(async move || mcp::run(target, json, args).await).await,
@@ -71,6 +78,7 @@ async fn dispatch(args: RexArgs) -> Result<CommandStatus, Failure> {
         }
         RexCommand::Ps(args) => boxed(async move || ps::run(&App::new(target, json)?, args).await).await,
         RexCommand::Read(args) => boxed(async move || read::run(target, json, args).await).await,
+        RexCommand::Runs(args) => boxed(async move || runs::run(target, json, args).await).await,
         RexCommand::Shell(args) => {
             boxed(async move || shell::run(&App::new(target, json)?, args).await).await
         }

@@ -58,6 +58,7 @@ mod tests {
             detached: true,
             face: "rexd".to_owned(),
             cursor: 0,
+            argv_truncated: false,
         }
     }
 

@@ -14,7 +14,7 @@ pub(super) async fn run(app: &App, args: PsArgs) -> Result<CommandStatus, Failur
     let processes = session.processes().await?;
     session.close().await.ok();
     if app.json {
-        output::json_line(&ExecListResult { processes })?;
+        output::json_line(&ExecListResult { processes, truncated: false })?;
         return Ok(CommandStatus::OK);
     }
     let (shown, ended): (Vec<_>, Vec<_>) =

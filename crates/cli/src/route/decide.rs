@@ -51,6 +51,8 @@ pub enum Credential {
     File(PathBuf),
     /// The token itself.
     Token(BearerToken),
+    /// The stored sign-in to a hub; without one, this token, and only for a hub that the registry names.
+    SignIn(Option<BearerToken>),
 }
 
 /// Applies the rules in order of precedence.
@@ -145,6 +147,7 @@ fn resolve(result: RuleResult, inputs: &Inputs) -> Result<Decision, Failure> {
         None => (parse(&result, inputs)?, None, None, None),
     };
     let mut warnings = Vec::new();
+    let has_own_token = own.is_some();
     let token = match own {
         Some(TokenSource::File(file)) => Some(Credential::File(relative_to_registry(file, inputs))),
         Some(TokenSource::Registry(token)) => {
@@ -158,7 +161,17 @@ fn resolve(result: RuleResult, inputs: &Inputs) -> Result<Decision, Failure> {
         None if matches!(result.rule, Rule::Project(_)) => None,
         None => inputs.token.clone().map(Credential::Token),
     };
-    let token = token.filter(|_| matches!(target, Target::Url(_) | Target::ExecServer(_)));
+    let token = match (&target, token) {
+        (Target::Url(_) | Target::ExecServer(_), token) => token,
+        (Target::Hub(_), Some(Credential::File(file))) => Some(Credential::File(file)),
+        (Target::Hub(_), Some(Credential::Token(token))) if has_own_token => Some(Credential::Token(token)),
+        // REX_TOKEN may be the token of a daemon: it is not sent to the hub of the sign-in.
+        (Target::Hub(hub), Some(Credential::Token(token))) => {
+            Some(Credential::SignIn(Some(token).filter(|_| hub.hub.is_some())))
+        }
+        (Target::Hub(_), _) => Some(Credential::SignIn(None)),
+        (Target::Local(_) | Target::Ssh(_) | Target::Unix(_), _) => None,
+    };
     let cwd = working_directory(&result, default_cwd, &target, inputs)?;
     Ok(Decision { choice: Choice { target, alias, cwd, rule: result.rule, warnings }, token })
 }

@@ -1,8 +1,8 @@
 //! Explains the choice of a target: the result of every rule, and the rule that won.
 
-use super::decide::{RULES, RuleResult, decide};
+use super::decide::{RULES, RuleResult};
 use super::inputs::Inputs;
-use super::{Choice, Rule, token};
+use super::{Choice, Rule, choose_from};
 use crate::failure::Failure;
 
 /// The result of every rule, and the choice.
@@ -49,7 +49,7 @@ pub fn explain(inputs: &Inputs) -> Explanation {
     if let Some(winner) = winner.and_then(|index| rules.get_mut(index)) {
         winner.wins = true;
     }
-    Explanation { rules, choice: decide(inputs).and_then(token::admit) }
+    Explanation { rules, choice: choose_from(inputs) }
 }
 
 fn note(result: &RuleResult) -> Option<String> {

@@ -99,7 +99,7 @@ pub fn current(flag: Option<&str>) -> Result<Choice, Failure> {
 
 /// Chooses the target and reads its token.
 pub fn choose_from(inputs: &Inputs) -> Result<Choice, Failure> {
-    decide(inputs).and_then(token::admit)
+    decide(inputs).and_then(|decision| token::admit(decision, &inputs.paths))
 }
 
 /// Parses a path. A colon separates an alias only if the path starts with it or the name before it is registered.

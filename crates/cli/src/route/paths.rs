@@ -10,6 +10,8 @@ pub struct Paths {
     pub home: Option<PathBuf>,
     /// The registry of targets.
     pub registry: Option<PathBuf>,
+    /// The sign-ins to hubs.
+    pub logins: Option<PathBuf>,
     /// The directory for state, such as the target of `rex target use`.
     pub state: Option<PathBuf>,
     /// The directory for data, such as rexd binaries for other machines.
@@ -32,6 +34,7 @@ impl Paths {
         let named = path("REXD_TARGETS_FILE").map(|file| expand_home(&file, home.as_deref()));
         let config = dir("XDG_CONFIG_HOME", ".config");
         Paths {
+            logins: config.as_ref().map(|config| config.join("rexd/hubs.json")),
             registry: named.or_else(|| config.map(|config| config.join("rexd/targets.json"))),
             state: dir("XDG_STATE_HOME", ".local/state").map(|state| state.join("rex")),
             data: dir("XDG_DATA_HOME", ".local/share").map(|data| data.join("rex")),

@@ -14,7 +14,9 @@ const REGISTRY: &str = r#"{"version": 1, "targets": {
     "api": {"transport": "ws", "url": "ws://api.example/ws", "tokenFile": "/nowhere/token"},
     "open": {"transport": "http", "url": "http://open.example"},
     "inline": {"transport": "http", "url": "http://inline.example", "token": "in-the-file"},
-    "box": {"transport": "local", "workspaceRoots": ["/box", "/crate"]}
+    "box": {"transport": "local", "workspaceRoots": ["/box", "/crate"]},
+    "host": {"transport": "hub", "host": "host-a"},
+    "other": {"transport": "hub", "host": "host-b", "url": "https://hub.example"}
 }}"#;
 
 /// A change that a test makes to the inputs.
@@ -163,6 +165,24 @@ fn a_project_file_cannot_send_the_users_token_to_another_address() {
     assert_eq!(proof(Inputs { flag: Some("web".to_owned()), ..default_inputs() }), None, "ssh uses no token");
 }
 
+/// ARCHITECTURE.md, invariant 51.
+#[test]
+fn a_hub_receives_its_sign_in_and_not_the_token_of_a_daemon() {
+    let ours = || Some(BearerToken("ours".to_owned()));
+    let proof = |inputs: Inputs| decide(&Inputs { token: ours(), ..inputs }).unwrap().token;
+    let flag = |name: &str| Inputs { flag: Some(name.to_owned()), ..default_inputs() };
+    for name in ["hub:host-a", "hub:", "host"] {
+        assert_eq!(proof(flag(name)), Some(Credential::SignIn(None)), "{name}");
+    }
+    assert_eq!(proof(flag("other")), Some(Credential::SignIn(ours())), "the registry names the hub");
+    for name in ["hub:host-a", "other"] {
+        let project = Inputs { project: project(name, None), ..default_inputs() };
+        assert_eq!(proof(project), Some(Credential::SignIn(None)), "{name}");
+    }
+    let choice = choose_from(&flag("hub:host-a")).unwrap();
+    assert_eq!(choice.target.to_string(), "hub:host-a", "without a sign-in it can still be shown");
+}
+
 #[test]
 fn a_token_in_the_registry_works_with_a_warning() {
     let inputs = Inputs { flag: Some("inline".to_owned()), ..default_inputs() };
@@ -221,8 +241,8 @@ fn an_unknown_target_is_reported_with_a_suggestion_and_its_source() {
         failure_of(Inputs { flag: Some("codex:https://hub/x?token=SECRET".to_owned()), ..default_inputs() });
     assert!(failure.message.contains("https://hub/x?token=…"), "{failure}");
     assert!(!format!("{failure:?}").contains("SECRET"), "{failure:?}");
-    let failure = failure_of(Inputs { flag: Some("hub:host-a".to_owned()), ..default_inputs() });
-    assert!(failure.message.contains("not supported by this version"), "{failure}");
+    let failure = failure_of(Inputs { flag: Some("hub:host a".to_owned()), ..default_inputs() });
+    assert!(failure.message.contains("expected the id or name of a host"), "{failure}");
 }
 
 #[test]

@@ -7,27 +7,32 @@ use std::path::Path;
 use client::Target;
 use client::target::BearerToken;
 
-use super::Choice;
 use super::decide::{Credential, Decision};
+use super::{Choice, Paths};
 use crate::failure::Failure;
+use crate::hub::logins::{self, HubToken};
 
 /// The maximum size of a token file.
 const SIZE_LIMIT: u64 = 16 * 1024;
 
-/// Adds the token to the choice.
-pub(super) fn admit(decision: Decision) -> Result<Choice, Failure> {
+/// Adds the token to the choice, or the stored sign-in to a hub.
+pub(super) fn admit(decision: Decision, paths: &Paths) -> Result<Choice, Failure> {
     let Decision { mut choice, token } = decision;
     let token = match token {
         None => return Ok(choice),
-        Some(Credential::Token(token)) => token,
+        Some(Credential::Token(token)) => HubToken::Own(token),
         Some(Credential::File(file)) => {
             let (token, warning) = read(&file)?;
             choice.warnings.extend(warning);
-            token
+            HubToken::Own(token)
         }
+        Some(Credential::SignIn(fallback)) => HubToken::SignIn(fallback),
     };
-    if let Target::Url(url) | Target::ExecServer(url) = &mut choice.target {
-        url.token = Some(token);
+    match (&mut choice.target, token) {
+        (Target::Hub(target), token) => logins::add_sign_in(target, token, paths)?,
+        (Target::Url(url) | Target::ExecServer(url), HubToken::Own(token)) => url.token = Some(token),
+        (Target::Url(_) | Target::ExecServer(_), HubToken::SignIn(_)) => {}
+        (Target::Local(_) | Target::Ssh(_) | Target::Unix(_), _) => {}
     }
     Ok(choice)
 }

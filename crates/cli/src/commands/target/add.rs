@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use super::registry_file;
 use crate::args::TargetAddArgs;
 use crate::failure::{CommandStatus, Failure};
+use crate::hub::logins::hub_address;
 use crate::output;
 use crate::route::registry::RawObject;
 use crate::route::{Paths, Registry};
@@ -111,13 +112,22 @@ fn fields(target: &Target, args: &TargetAddArgs) -> Result<Fields, Failure> {
             "conflicting options: --identity, --ssh-option and --command need an ssh target, not {target}"
         )));
     }
-    let is_url = matches!(target, Target::Url(_) | Target::ExecServer(_));
+    let is_hub = matches!(target, Target::Hub(_));
+    if args.hub.is_some() && !is_hub {
+        return Err(Failure::new(format!(
+            "conflicting options: --hub needs the target hub:HOST, not {target}"
+        )));
+    }
+    let is_url = matches!(target, Target::Url(_) | Target::ExecServer(_)) || (is_hub && args.hub.is_some());
     if !is_url && (args.token_file.is_some() || args.ca_file.is_some() || args.cert_file.is_some()) {
         return Err(Failure::new(format!(
-            "conflicting options: tokens and certificates need an http(s), ws(s) or codex target, not {target}"
+            "conflicting options: tokens and certificates need an http(s), ws(s) or codex target, or hub:HOST with --hub, not {target}"
         )));
     }
     let mut fields = address_fields(target)?;
+    if let Some(url) = &args.hub {
+        fields.push(("url", json!(hub_address(url)?)));
+    }
     if let Some(file) = &args.identity {
         fields.push(("identityFile", file_field(file)?));
     }
@@ -162,6 +172,10 @@ pub(super) fn address_fields(target: &Target) -> Result<Fields, Failure> {
             vec![("transport", json!(transport)), ("url", json!(url.to_text()))]
         }
         Target::ExecServer(url) => vec![("transport", json!("codex")), ("url", json!(url.to_text()))],
+        Target::Hub(hub) => {
+            let host = hub.host.as_ref().map(|host| ("host", json!(host)));
+            std::iter::once(("transport", json!("hub"))).chain(host).collect()
+        }
     })
 }
 

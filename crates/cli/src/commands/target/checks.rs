@@ -95,7 +95,9 @@ fn steps(target: &Target) -> &'static [&'static str] {
         Target::Local(_) => &["rexd", "session", "roots", "command", "file"],
         Target::Ssh(_) => &["reach", "log in", "rexd", "session", "roots", "command", "file"],
         Target::Unix(_) => &["reach", "session", "roots", "command", "file"],
-        Target::Url(_) | Target::ExecServer(_) => &["reach", "log in", "session", "roots", "command", "file"],
+        Target::Url(_) | Target::ExecServer(_) | Target::Hub(_) => {
+            &["reach", "log in", "session", "roots", "command", "file"]
+        }
     }
 }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use client::Target;
-use client::target::{LocalTarget, RemoteCommand, SshTarget, UrlTarget};
+use client::target::{HubTarget, LocalTarget, RemoteCommand, SshTarget, Tls, UrlTarget};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
@@ -100,19 +100,18 @@ impl TargetEntry {
             Target::Local(local) => local.roots.iter_mut().for_each(expand),
             Target::Ssh(ssh) => ssh.identity.iter_mut().for_each(expand),
             Target::Unix(path) => expand(path),
-            Target::Url(url) | Target::ExecServer(url) => {
-                let tls = &mut url.tls;
-                [&mut tls.ca_file, &mut tls.cert_file, &mut tls.key_file]
-                    .into_iter()
-                    .flatten()
-                    .for_each(expand);
-            }
+            Target::Url(url) | Target::ExecServer(url) => expand_certificates(&mut url.tls, expand),
+            Target::Hub(hub) => hub.hub.iter_mut().for_each(|url| expand_certificates(&mut url.tls, expand)),
         }
         if let Some(TokenSource::File(file)) = &mut self.token {
             expand(file);
         }
         self
     }
+}
+
+fn expand_certificates(tls: &mut Tls, expand: impl Fn(&mut PathBuf)) {
+    [&mut tls.ca_file, &mut tls.cert_file, &mut tls.key_file].into_iter().flatten().for_each(expand);
 }
 
 impl Fields {
@@ -154,8 +153,9 @@ impl Fields {
                 }
                 url => Ok(Target::ExecServer(url)),
             },
+            Some("hub") => self.hub().map(Target::Hub),
             Some(other) => {
-                Err(format!("unknown transport `{other}`: use ssh, local, unix, http, ws or codex"))
+                Err(format!("unknown transport `{other}`: use ssh, local, unix, http, ws, codex or hub"))
             }
         }
     }
@@ -184,6 +184,13 @@ impl Fields {
             true => Ok(ssh),
             false => Err("`host` and `user` must be plain names".to_owned()),
         }
+    }
+
+    fn hub(&self) -> Result<HubTarget, String> {
+        let host = self.text("host")?.unwrap_or_default();
+        let target = HubTarget::parse(&host).map_err(|problem| format!("`host`: {problem}"))?;
+        let hub = self.text("url")?.map(|_| self.url()).transpose()?;
+        Ok(HubTarget { hub, ..target })
     }
 
     fn url(&self) -> Result<UrlTarget, String> {

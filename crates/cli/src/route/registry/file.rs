@@ -15,7 +15,7 @@ const MODE: u32 = 0o600;
 /// Runs `work` while this process holds the lock. `work` receives the path with symbolic links resolved.
 pub(super) fn locked<T>(path: &Path, work: impl FnOnce(&Path) -> Result<T, Failure>) -> Result<T, Failure> {
     let path = std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
-    let lock = lock(&path).map_err(|error| {
+    let lock = lock_file(&path).map_err(|error| {
         Failure::new(format!("cannot change the registry {}: {error}", path.display()))
             .hint("make its directory writable, or set REXD_TARGETS_FILE to another file")
     })?;
@@ -24,14 +24,15 @@ pub(super) fn locked<T>(path: &Path, work: impl FnOnce(&Path) -> Result<T, Failu
     done
 }
 
-fn lock(path: &Path) -> io::Result<File> {
+/// Locks the file beside `path`; dropping the returned file releases the lock. Blocks while another process holds it.
+pub(crate) fn lock_file(path: &Path) -> io::Result<File> {
     if let Some(dir) = parent_of(path) {
         std::fs::create_dir_all(dir)?;
     }
     let mut name = path.as_os_str().to_owned();
     name.push(".lock");
     let file = OpenOptions::new().create(true).truncate(false).write(true).mode(MODE).open(name)?;
-    // The lock is held only while one small file is written.
+    // The lock is held only while one small file is written, or while one token is renewed.
     rustix::fs::flock(&file, FlockOperation::LockExclusive)?;
     Ok(file)
 }
@@ -48,6 +49,15 @@ pub(crate) fn write_atomically(path: &Path, content: &[u8], mode: u32) -> io::Re
         Ok(present) => present.permissions().mode() & 0o777,
         Err(_) => mode,
     };
+    write_with_mode(path, content, mode)
+}
+
+/// The same for a file with secrets: its mode is always 0600.
+pub(crate) fn write_private(path: &Path, content: &[u8]) -> io::Result<()> {
+    write_with_mode(path, content, MODE)
+}
+
+fn write_with_mode(path: &Path, content: &[u8], mode: u32) -> io::Result<()> {
     let dir = parent_of(path).map_or_else(|| PathBuf::from("."), Path::to_owned);
     std::fs::create_dir_all(&dir)?;
     let temporary = temporary_name(path);

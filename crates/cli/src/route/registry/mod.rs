@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 
 use crate::failure::Failure;
 pub use entry::{Prefix, TargetEntry, TokenSource};
-pub(crate) use file::write_atomically;
+pub(crate) use file::{lock_file, write_atomically, write_private};
 pub(crate) use raw_object::{RawObject, one_line};
 
 /// The version of the file format.
