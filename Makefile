@@ -14,9 +14,11 @@ CARGO  ?= cargo
 TRIPLE ?= $(shell rustc -vV | sed -n 's/^host: //p')
 PREFIX ?= /usr/local
 FUZZ_SECONDS ?= 60
+SOAK_SECONDS ?= 120
+SOAK_TRANSFERS ?= 100
 FUZZ_TARGETS = $(notdir $(basename $(wildcard fuzz/fuzz_targets/*.rs)))
 
-.PHONY: run test check bench fuzz dist install install-files setup generate
+.PHONY: run test check soak bench fuzz dist install install-files setup generate
 
 run:            ## build rexd and rex and show them on a sample workspace; ONCE=1 exits afterwards
 	$(CARGO) build --locked --bin rexd --bin rex
@@ -32,19 +34,28 @@ check:          ## formatting, lints, documentation
 	$(CARGO) clippy --workspace --all-targets --locked --quiet -- -D warnings
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --locked --quiet
 
-setup:          ## install the requirements of the tests: sshd, rsync, vim, systemd-socket-activate, the official MCP clients, released Codex
+setup:          ## install the requirements of the tests: sshd, rsync, vim, PostgreSQL, systemd-socket-activate, the official MCP clients, Ansible, released Codex
 	@missing=""; \
 	test -x /usr/sbin/sshd || missing="$$missing openssh-server openssh-client"; \
 	command -v systemd-socket-activate >/dev/null || missing="$$missing systemd"; \
 	command -v rsync >/dev/null || missing="$$missing rsync"; \
+	command -v git >/dev/null || missing="$$missing git"; \
 	command -v vim >/dev/null || missing="$$missing vim"; \
+	ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || missing="$$missing postgresql"; \
 	command -v npm >/dev/null || missing="$$missing npm"; \
 	python3 -c 'import ensurepip' 2>/dev/null || missing="$$missing python3 python3-venv"; \
 	test -z "$$missing" || { \
 	  echo "installing$$missing"; \
 	  (apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq $$missing) >/dev/null; }
 	@crates/cli/tests/mcp/setup.sh
+	@crates/cli/tests/ansible/setup.sh
 	@crates/daemon/tests/codex/setup.sh
+
+# In the two commands the features of dependencies are the same, so that nothing is compiled twice.
+soak: setup     ## run the programs under faults for SOAK_SECONDS (SOAK_SEED repeats a run), then SOAK_TRANSFERS transfers with rsync, sftp, scp, git and Ansible
+	$(CARGO) build --workspace --locked --quiet --bins --test soak --test binary_protocols
+	SOAK_SECONDS=$(SOAK_SECONDS) $(CARGO) test --workspace --locked --quiet --test soak -- --nocapture
+	SOAK_TRANSFERS=$(SOAK_TRANSFERS) $(CARGO) test --workspace --locked --quiet --test binary_protocols
 
 generate:       ## write the files generated from the code: reference pages, schemas, manual pages, completions
 	$(CARGO) xtask generate

@@ -7,7 +7,7 @@ use wire::keeper::{Decoder, Version, encode_request, encode_frame, read_request}
 
 fuzz_target!(|input: (bool, &[u8])| {
     let (is_second, bytes) = input;
-    let version = if is_second { Version::V2 } else { Version::V1 };
+    let version = if is_second { Version::NEWEST } else { Version::V1 };
     let mut buffer = BytesMut::from(bytes);
     let mut decoder = Decoder::new(version);
     while let Ok(Some(piece)) = decoder.next(&mut buffer) {

@@ -46,8 +46,17 @@ _rex() {
             rex,help)
                 cmd="rex__subcmd__help"
                 ;;
+            rex,hosts)
+                cmd="rex__subcmd__hosts"
+                ;;
             rex,kill)
                 cmd="rex__subcmd__kill"
+                ;;
+            rex,login)
+                cmd="rex__subcmd__login"
+                ;;
+            rex,logout)
+                cmd="rex__subcmd__logout"
                 ;;
             rex,logs)
                 cmd="rex__subcmd__logs"
@@ -69,6 +78,9 @@ _rex() {
                 ;;
             rex,read)
                 cmd="rex__subcmd__read"
+                ;;
+            rex,runs)
+                cmd="rex__subcmd__runs"
                 ;;
             rex,shell)
                 cmd="rex__subcmd__shell"
@@ -154,8 +166,17 @@ _rex() {
             rex__subcmd__help,help)
                 cmd="rex__subcmd__help__subcmd__help"
                 ;;
+            rex__subcmd__help,hosts)
+                cmd="rex__subcmd__help__subcmd__hosts"
+                ;;
             rex__subcmd__help,kill)
                 cmd="rex__subcmd__help__subcmd__kill"
+                ;;
+            rex__subcmd__help,login)
+                cmd="rex__subcmd__help__subcmd__login"
+                ;;
+            rex__subcmd__help,logout)
+                cmd="rex__subcmd__help__subcmd__logout"
                 ;;
             rex__subcmd__help,logs)
                 cmd="rex__subcmd__help__subcmd__logs"
@@ -177,6 +198,9 @@ _rex() {
                 ;;
             rex__subcmd__help,read)
                 cmd="rex__subcmd__help__subcmd__read"
+                ;;
+            rex__subcmd__help,runs)
+                cmd="rex__subcmd__help__subcmd__runs"
                 ;;
             rex__subcmd__help,shell)
                 cmd="rex__subcmd__help__subcmd__shell"
@@ -217,6 +241,21 @@ _rex() {
             rex__subcmd__help__subcmd__mcp,install)
                 cmd="rex__subcmd__help__subcmd__mcp__subcmd__install"
                 ;;
+            rex__subcmd__help__subcmd__runs,list)
+                cmd="rex__subcmd__help__subcmd__runs__subcmd__list"
+                ;;
+            rex__subcmd__help__subcmd__runs,send)
+                cmd="rex__subcmd__help__subcmd__runs__subcmd__send"
+                ;;
+            rex__subcmd__help__subcmd__runs,start)
+                cmd="rex__subcmd__help__subcmd__runs__subcmd__start"
+                ;;
+            rex__subcmd__help__subcmd__runs,stop)
+                cmd="rex__subcmd__help__subcmd__runs__subcmd__stop"
+                ;;
+            rex__subcmd__help__subcmd__runs,watch)
+                cmd="rex__subcmd__help__subcmd__runs__subcmd__watch"
+                ;;
             rex__subcmd__help__subcmd__target,add)
                 cmd="rex__subcmd__help__subcmd__target__subcmd__add"
                 ;;
@@ -249,6 +288,42 @@ _rex() {
                 ;;
             rex__subcmd__mcp__subcmd__help,install)
                 cmd="rex__subcmd__mcp__subcmd__help__subcmd__install"
+                ;;
+            rex__subcmd__runs,help)
+                cmd="rex__subcmd__runs__subcmd__help"
+                ;;
+            rex__subcmd__runs,list)
+                cmd="rex__subcmd__runs__subcmd__list"
+                ;;
+            rex__subcmd__runs,send)
+                cmd="rex__subcmd__runs__subcmd__send"
+                ;;
+            rex__subcmd__runs,start)
+                cmd="rex__subcmd__runs__subcmd__start"
+                ;;
+            rex__subcmd__runs,stop)
+                cmd="rex__subcmd__runs__subcmd__stop"
+                ;;
+            rex__subcmd__runs,watch)
+                cmd="rex__subcmd__runs__subcmd__watch"
+                ;;
+            rex__subcmd__runs__subcmd__help,help)
+                cmd="rex__subcmd__runs__subcmd__help__subcmd__help"
+                ;;
+            rex__subcmd__runs__subcmd__help,list)
+                cmd="rex__subcmd__runs__subcmd__help__subcmd__list"
+                ;;
+            rex__subcmd__runs__subcmd__help,send)
+                cmd="rex__subcmd__runs__subcmd__help__subcmd__send"
+                ;;
+            rex__subcmd__runs__subcmd__help,start)
+                cmd="rex__subcmd__runs__subcmd__help__subcmd__start"
+                ;;
+            rex__subcmd__runs__subcmd__help,stop)
+                cmd="rex__subcmd__runs__subcmd__help__subcmd__stop"
+                ;;
+            rex__subcmd__runs__subcmd__help,watch)
+                cmd="rex__subcmd__runs__subcmd__help__subcmd__watch"
                 ;;
             rex__subcmd__target,add)
                 cmd="rex__subcmd__target__subcmd__add"
@@ -305,7 +380,7 @@ _rex() {
 
     case "${cmd}" in
         rex)
-            opts="-t -h -V --target --json --help --version exec shell attach logs ps kill wait read write edit patch ls glob grep stat watch cp target approvals mcp tools call up completions man help"
+            opts="-t -h -V --target --json --help --version exec shell attach logs ps kill wait read write edit patch ls glob grep stat watch cp target approvals login logout hosts runs mcp tools call up completions man help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 1 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -753,7 +828,7 @@ _rex() {
             return 0
             ;;
         rex__subcmd__help)
-            opts="exec shell attach logs ps kill wait read write edit patch ls glob grep stat watch cp target approvals mcp tools call up completions man help"
+            opts="exec shell attach logs ps kill wait read write edit patch ls glob grep stat watch cp target approvals login logout hosts runs mcp tools call up completions man help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -962,7 +1037,49 @@ _rex() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
+        rex__subcmd__help__subcmd__hosts)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
         rex__subcmd__help__subcmd__kill)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        rex__subcmd__help__subcmd__login)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        rex__subcmd__help__subcmd__logout)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -1077,6 +1194,90 @@ _rex() {
         rex__subcmd__help__subcmd__read)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        rex__subcmd__help__subcmd__runs)
+            opts="list watch start send stop"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        rex__subcmd__help__subcmd__runs__subcmd__list)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        rex__subcmd__help__subcmd__runs__subcmd__send)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        rex__subcmd__help__subcmd__runs__subcmd__start)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        rex__subcmd__help__subcmd__runs__subcmd__stop)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        rex__subcmd__help__subcmd__runs__subcmd__watch)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
             fi
@@ -1298,6 +1499,28 @@ _rex() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
+        rex__subcmd__hosts)
+            opts="-t -h -V --target --json --help --version"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --target)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                -t)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
         rex__subcmd__kill)
             opts="-s -t -h -V --signal --target --json --help --version"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
@@ -1313,6 +1536,62 @@ _rex() {
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
+                --target)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                -t)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        rex__subcmd__login)
+            opts="-u -t -h -V --user --password-stdin --token-stdin --ca-file --target --json --help --version"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --user)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                -u)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --ca-file)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --target)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                -t)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        rex__subcmd__logout)
+            opts="-t -h -V --everywhere --target --json --help --version"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
                 --target)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
@@ -1570,6 +1849,276 @@ _rex() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
+        rex__subcmd__runs)
+            opts="-t -h -V --target --json --help --version list watch start send stop help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --target)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                -t)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        rex__subcmd__runs__subcmd__help)
+            opts="list watch start send stop help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        rex__subcmd__runs__subcmd__help__subcmd__help)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        rex__subcmd__runs__subcmd__help__subcmd__list)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        rex__subcmd__runs__subcmd__help__subcmd__send)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        rex__subcmd__runs__subcmd__help__subcmd__start)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        rex__subcmd__runs__subcmd__help__subcmd__stop)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        rex__subcmd__runs__subcmd__help__subcmd__watch)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        rex__subcmd__runs__subcmd__list)
+            opts="-a -t -h -V --all --target --json --help --version"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --target)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                -t)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        rex__subcmd__runs__subcmd__send)
+            opts="-n -t -h -V --no-enter --target --json --help --version"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --target)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                -t)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        rex__subcmd__runs__subcmd__start)
+            opts="-C -e -c -t -h -V --cwd --tool --env --target --json --help --version"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --cwd)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                -C)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --tool)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --env)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                -e)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                -c)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --target)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                -t)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        rex__subcmd__runs__subcmd__stop)
+            opts="-s -t -h -V --signal --target --json --help --version"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --signal)
+                    COMPREPLY=($(compgen -W "term kill int" -- "${cur}"))
+                    return 0
+                    ;;
+                -s)
+                    COMPREPLY=($(compgen -W "term kill int" -- "${cur}"))
+                    return 0
+                    ;;
+                --target)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                -t)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        rex__subcmd__runs__subcmd__watch)
+            opts="-t -h -V --since --after --target --json --help --version"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --since)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --after)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --target)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                -t)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
         rex__subcmd__shell)
             opts="-C -e -t -h -V --cwd --env --target --json --help --version"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
@@ -1653,7 +2202,7 @@ _rex() {
             return 0
             ;;
         rex__subcmd__target__subcmd__add)
-            opts="-i -o -t -h -V --cwd --root --identity --ssh-option --command --token-file --ca-file --cert-file --key-file --prefix --force --target --json --help --version"
+            opts="-i -o -t -h -V --cwd --root --identity --ssh-option --command --hub --token-file --ca-file --cert-file --key-file --prefix --force --target --json --help --version"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1684,6 +2233,10 @@ _rex() {
                     return 0
                     ;;
                 --command)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --hub)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;

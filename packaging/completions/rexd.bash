@@ -17,7 +17,7 @@ _rexd() {
             compopt -o filenames 2>/dev/null
             mapfile -t COMPREPLY < <(compgen -d -- "$current")
             return ;;
-        --http|--stringd|--hub|--remote|--executor-id|--name|--ws-token-sha256|--client|--caller|--shell|--session|--operation|--rule|--since|--until|--limit) return ;;
+        --http|--stringd|--hub|--host-id|--join|--tool|--remote|--executor-id|--name|--concurrent-requests|--ws-token-sha256|--client|--caller|--shell|--session|--operation|--rule|--since|--until|--limit) return ;;
         --face)
             mapfile -t COMPREPLY < <(compgen -W 'rexd exec-server' -- "$current")
             return ;;
@@ -34,12 +34,14 @@ _rexd() {
             mapfile -t COMPREPLY < <(compgen -W 'ws://127.0.0.1:0' -- "$current")
             return ;;
     esac
-    local serving='--config --root --stdio --http --unix --exec-server --stringd --hub --tls-cert --tls-key --client-ca --ws-auth --ws-token-file --ws-token-sha256'
+    local serving='--config --root --stdio --http --unix --exec-server --stringd --hub --host-id --join --tls-cert --tls-key --client-ca --ws-auth --ws-token-file --ws-token-sha256'
     local words
     case $command in
-        '') words="serve exec-server doctor check-config audit policy version help $serving --help --version -h -V" ;;
+        '') words="serve exec-server host run doctor check-config audit policy version help $serving --help --version -h -V" ;;
         serve) words="$serving --help" ;;
-        exec-server) words='--listen --remote --executor-id --name --ws-auth --ws-token-file --ws-token-sha256 --config --root --help' ;;
+        exec-server) words='--listen --remote --executor-id --name --concurrent-requests --ws-auth --ws-token-file --ws-token-sha256 --config --root --help' ;;
+        host) words='--hub --host-id --join --config --root --help' ;;
+        run) words='--tool --config --help' ;;
         doctor) words='--json --config --root --help' ;;
         check-config) words='--config --root --help' ;;
         audit) words='verify show --config --json --face --client --caller --session --operation --decision --rule --since --until --failed --limit --help' ;;

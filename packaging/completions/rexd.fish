@@ -1,12 +1,14 @@
 # fish completion for rexd
-set -l commands serve exec-server doctor check-config audit policy version help
+set -l commands serve exec-server host run doctor check-config audit policy version help
 set -l alone "not __fish_seen_subcommand_from $commands"
-set -l serving "not __fish_seen_subcommand_from exec-server doctor check-config audit policy version help"
+set -l serving "not __fish_seen_subcommand_from exec-server run doctor check-config audit policy version help"
 set -l configured "not __fish_seen_subcommand_from version help"
 
 complete -c rexd -f
 complete -c rexd -n $alone -a serve -d 'Serve the listeners of options and configuration'
 complete -c rexd -n $alone -a exec-server -d 'Serve Codex, directly or through a hub'
+complete -c rexd -n $alone -a host -d 'Dial out to hubs and serve their users'
+complete -c rexd -n $alone -a run -d 'Start a run on the running host and attach to it'
 complete -c rexd -n $alone -a doctor -d 'Check which features work on this machine'
 complete -c rexd -n $alone -a check-config -d 'Print the effective configuration'
 complete -c rexd -n $alone -a audit -d 'Verify or show an audit file'
@@ -23,16 +25,21 @@ complete -c rexd -n $serving -l http -x -d 'Serve HTTP and WebSocket'
 complete -c rexd -n $serving -l unix -r -F -d 'Serve a unix socket'
 complete -c rexd -n $serving -l exec-server -x -a 'ws://127.0.0.1:0' -d 'Serve exec-server'
 complete -c rexd -n $serving -l stringd -x -d 'Serve stringd on 127.0.0.1'
-complete -c rexd -n $serving -l hub -x -d 'Connect to a hub and serve through it'
+complete -c rexd -n $serving -l hub -x -d 'Connect to a hub and serve its users'
+# --host-id ID, --join CODE, --tool NAME
+complete -c rexd -n $serving -l host-id -x -d 'Id of this host'
+complete -c rexd -n $serving -l join -x -d 'Code for the enrolment'
+complete -c rexd -n '__fish_seen_subcommand_from run' -l tool -x -d 'Name of the tool'
 # --tls-cert FILE, --tls-key FILE, --client-ca FILE
 complete -c rexd -n $serving -l tls-cert -r -F -d 'TLS certificate chain'
 complete -c rexd -n $serving -l tls-key -r -F -d 'TLS key'
 complete -c rexd -n $serving -l client-ca -r -F -d 'CA of client certificates'
-# --listen URL, --remote URL, --executor-id ID, --name NAME
+# --listen URL, --remote URL, --executor-id ID, --name NAME, --concurrent-requests N
 complete -c rexd -n '__fish_seen_subcommand_from exec-server' -l listen -x -a 'ws://127.0.0.1:0 stdio' -d 'Listen address'
 complete -c rexd -n '__fish_seen_subcommand_from exec-server' -l remote -x -d 'Hub to register at'
 complete -c rexd -n '__fish_seen_subcommand_from exec-server' -l executor-id -x -d 'Id at the hub'
 complete -c rexd -n '__fish_seen_subcommand_from exec-server' -l name -x -d 'Display name'
+complete -c rexd -n '__fish_seen_subcommand_from exec-server' -l concurrent-requests -x -d 'Requests of one connection that run at once'
 # --ws-auth METHOD, --ws-token-file FILE, --ws-token-sha256 HEX
 complete -c rexd -n '__fish_seen_subcommand_from serve exec-server' -l ws-auth -x -a capability-token -d 'Authentication of clients'
 complete -c rexd -n '__fish_seen_subcommand_from serve exec-server' -l ws-token-file -r -F -d 'File with their token'

@@ -52,6 +52,12 @@ _rexhub() {
             rexhub__subcmd__help,user)
                 cmd="rexhub__subcmd__help__subcmd__user"
                 ;;
+            rexhub__subcmd__help__subcmd__host,list)
+                cmd="rexhub__subcmd__help__subcmd__host__subcmd__list"
+                ;;
+            rexhub__subcmd__help__subcmd__host,remove)
+                cmd="rexhub__subcmd__help__subcmd__host__subcmd__remove"
+                ;;
             rexhub__subcmd__help__subcmd__token,add)
                 cmd="rexhub__subcmd__help__subcmd__token__subcmd__add"
                 ;;
@@ -60,6 +66,36 @@ _rexhub() {
                 ;;
             rexhub__subcmd__help__subcmd__token,remove)
                 cmd="rexhub__subcmd__help__subcmd__token__subcmd__remove"
+                ;;
+            rexhub__subcmd__help__subcmd__user,add)
+                cmd="rexhub__subcmd__help__subcmd__user__subcmd__add"
+                ;;
+            rexhub__subcmd__help__subcmd__user,link)
+                cmd="rexhub__subcmd__help__subcmd__user__subcmd__link"
+                ;;
+            rexhub__subcmd__help__subcmd__user,list)
+                cmd="rexhub__subcmd__help__subcmd__user__subcmd__list"
+                ;;
+            rexhub__subcmd__help__subcmd__user,remove)
+                cmd="rexhub__subcmd__help__subcmd__user__subcmd__remove"
+                ;;
+            rexhub__subcmd__host,help)
+                cmd="rexhub__subcmd__host__subcmd__help"
+                ;;
+            rexhub__subcmd__host,list)
+                cmd="rexhub__subcmd__host__subcmd__list"
+                ;;
+            rexhub__subcmd__host,remove)
+                cmd="rexhub__subcmd__host__subcmd__remove"
+                ;;
+            rexhub__subcmd__host__subcmd__help,help)
+                cmd="rexhub__subcmd__host__subcmd__help__subcmd__help"
+                ;;
+            rexhub__subcmd__host__subcmd__help,list)
+                cmd="rexhub__subcmd__host__subcmd__help__subcmd__list"
+                ;;
+            rexhub__subcmd__host__subcmd__help,remove)
+                cmd="rexhub__subcmd__host__subcmd__help__subcmd__remove"
                 ;;
             rexhub__subcmd__token,add)
                 cmd="rexhub__subcmd__token__subcmd__add"
@@ -85,6 +121,36 @@ _rexhub() {
             rexhub__subcmd__token__subcmd__help,remove)
                 cmd="rexhub__subcmd__token__subcmd__help__subcmd__remove"
                 ;;
+            rexhub__subcmd__user,add)
+                cmd="rexhub__subcmd__user__subcmd__add"
+                ;;
+            rexhub__subcmd__user,help)
+                cmd="rexhub__subcmd__user__subcmd__help"
+                ;;
+            rexhub__subcmd__user,link)
+                cmd="rexhub__subcmd__user__subcmd__link"
+                ;;
+            rexhub__subcmd__user,list)
+                cmd="rexhub__subcmd__user__subcmd__list"
+                ;;
+            rexhub__subcmd__user,remove)
+                cmd="rexhub__subcmd__user__subcmd__remove"
+                ;;
+            rexhub__subcmd__user__subcmd__help,add)
+                cmd="rexhub__subcmd__user__subcmd__help__subcmd__add"
+                ;;
+            rexhub__subcmd__user__subcmd__help,help)
+                cmd="rexhub__subcmd__user__subcmd__help__subcmd__help"
+                ;;
+            rexhub__subcmd__user__subcmd__help,link)
+                cmd="rexhub__subcmd__user__subcmd__help__subcmd__link"
+                ;;
+            rexhub__subcmd__user__subcmd__help,list)
+                cmd="rexhub__subcmd__user__subcmd__help__subcmd__list"
+                ;;
+            rexhub__subcmd__user__subcmd__help,remove)
+                cmd="rexhub__subcmd__user__subcmd__help__subcmd__remove"
+                ;;
             *)
                 ;;
         esac
@@ -92,7 +158,7 @@ _rexhub() {
 
     case "${cmd}" in
         rexhub)
-            opts="-h -V --help --version serve token user join-code host help"
+            opts="-h -V --help --version serve user token join-code host help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 1 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -106,7 +172,7 @@ _rexhub() {
             return 0
             ;;
         rexhub__subcmd__help)
-            opts="serve token user join-code host help"
+            opts="serve user token join-code host help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -134,8 +200,36 @@ _rexhub() {
             return 0
             ;;
         rexhub__subcmd__help__subcmd__host)
-            opts=""
+            opts="list remove"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        rexhub__subcmd__help__subcmd__host__subcmd__list)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        rexhub__subcmd__help__subcmd__host__subcmd__remove)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
             fi
@@ -232,7 +326,7 @@ _rexhub() {
             return 0
             ;;
         rexhub__subcmd__help__subcmd__user)
-            opts=""
+            opts="add link list remove"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -245,13 +339,169 @@ _rexhub() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
+        rexhub__subcmd__help__subcmd__user__subcmd__add)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        rexhub__subcmd__help__subcmd__user__subcmd__link)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        rexhub__subcmd__help__subcmd__user__subcmd__list)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        rexhub__subcmd__help__subcmd__user__subcmd__remove)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
         rexhub__subcmd__host)
-            opts="-h -V --help --version"
+            opts="-h -V --help --version list remove help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
             fi
             case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        rexhub__subcmd__host__subcmd__help)
+            opts="list remove help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        rexhub__subcmd__host__subcmd__help__subcmd__help)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        rexhub__subcmd__host__subcmd__help__subcmd__list)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        rexhub__subcmd__host__subcmd__help__subcmd__remove)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        rexhub__subcmd__host__subcmd__list)
+            opts="-h -V --json --data --database --help --version"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --data)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --database)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        rexhub__subcmd__host__subcmd__remove)
+            opts="-h -V --data --database --help --version"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --data)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --database)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 *)
                     COMPREPLY=()
                     ;;
@@ -260,12 +510,20 @@ _rexhub() {
             return 0
             ;;
         rexhub__subcmd__join__subcmd__code)
-            opts="-h -V --help --version"
+            opts="-h -V --qr --data --database --help --version"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
             fi
             case "${prev}" in
+                --data)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --database)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 *)
                     COMPREPLY=()
                     ;;
@@ -274,7 +532,7 @@ _rexhub() {
             return 0
             ;;
         rexhub__subcmd__serve)
-            opts="-h -V --listen --tls-cert --tls-key --public-url --nats --enrol --data --database --help --version"
+            opts="-h -V --listen --tls-cert --tls-key --public-url --enrol --keep-days --keep-gib --nats --data --database --help --version"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -296,11 +554,19 @@ _rexhub() {
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
-                --nats)
+                --enrol)
+                    COMPREPLY=($(compgen -W "tofu code" -- "${cur}"))
+                    return 0
+                    ;;
+                --keep-days)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
-                --enrol)
+                --keep-gib)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --nats)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -334,7 +600,7 @@ _rexhub() {
             return 0
             ;;
         rexhub__subcmd__token__subcmd__add)
-            opts="-h -V --kind --data --database --help --version"
+            opts="-h -V --kind --role --data --database --help --version"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -342,6 +608,10 @@ _rexhub() {
             case "${prev}" in
                 --kind)
                     COMPREPLY=($(compgen -W "executor harness client" -- "${cur}"))
+                    return 0
+                    ;;
+                --role)
+                    COMPREPLY=($(compgen -W "viewer operator admin" -- "${cur}"))
                     return 0
                     ;;
                 --data)
@@ -474,12 +744,192 @@ _rexhub() {
             return 0
             ;;
         rexhub__subcmd__user)
-            opts="-h -V --help --version"
+            opts="-h -V --help --version add link list remove help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
             fi
             case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        rexhub__subcmd__user__subcmd__add)
+            opts="-h -V --role --password-stdin --data --database --help --version"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --role)
+                    COMPREPLY=($(compgen -W "viewer operator admin" -- "${cur}"))
+                    return 0
+                    ;;
+                --data)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --database)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        rexhub__subcmd__user__subcmd__help)
+            opts="add link list remove help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        rexhub__subcmd__user__subcmd__help__subcmd__add)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        rexhub__subcmd__user__subcmd__help__subcmd__help)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        rexhub__subcmd__user__subcmd__help__subcmd__link)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        rexhub__subcmd__user__subcmd__help__subcmd__list)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        rexhub__subcmd__user__subcmd__help__subcmd__remove)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        rexhub__subcmd__user__subcmd__link)
+            opts="-h -V --url --qr --data --database --help --version"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --url)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --data)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --database)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        rexhub__subcmd__user__subcmd__list)
+            opts="-h -V --json --data --database --help --version"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --data)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --database)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        rexhub__subcmd__user__subcmd__remove)
+            opts="-h -V --data --database --help --version"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --data)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --database)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 *)
                     COMPREPLY=()
                     ;;

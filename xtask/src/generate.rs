@@ -1,4 +1,4 @@
-//! Generated files: reference pages, the schema next to the spec, manual pages and completions, and the bindings of the
+//! Generated files: reference pages, the schema next to the spec, the description of the hub's API, manual pages and completions, and the bindings of the
 //! relay's frames.
 
 use std::fs;
@@ -57,6 +57,8 @@ fn files() -> Result<Vec<(String, String)>> {
     files.push((differences::PAGE.to_owned(), differences::page()?));
     files.push((relay::BINDINGS.to_owned(), relay::bindings()?));
     files.push(("spec/rexd-v1/schema.json".to_owned(), schema()?));
+    let openapi = serde_json::to_string_pretty(&hub::openapi())? + "\n";
+    files.push(("spec/hub-v1/openapi.json".to_owned(), openapi));
     Ok(files)
 }
 

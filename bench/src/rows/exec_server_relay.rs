@@ -110,7 +110,7 @@ fn relay(world: &World, runtime: &Runtime) -> Result<Way> {
 }
 
 /// Starts a server and waits for its first line.
-fn announced(mut command: std::process::Command, world: &World) -> Result<(Server, String)> {
+pub(super) fn announced(mut command: std::process::Command, world: &World) -> Result<(Server, String)> {
     command.env("XDG_STATE_HOME", &world.directory).current_dir(&world.directory);
     let mut server =
         Server::start(command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null()))?;

@@ -18,6 +18,7 @@ pub(crate) mod read;
 pub(crate) mod resume;
 pub(crate) mod rex_cp;
 pub(crate) mod rex_exec;
+pub(crate) mod rex_hub;
 pub(crate) mod rex_mcp;
 pub(crate) mod rex_start;
 pub(crate) mod sandbox;
@@ -48,7 +49,7 @@ pub(crate) struct Row {
 const MINUTE: Duration = Duration::from_secs(60);
 
 /// Every row, in the order of the report.
-pub(crate) const ALL: [Row; 26] = [
+pub(crate) const ALL: [Row; 27] = [
     Row { name: "true", limit: MINUTE.saturating_mul(15), run: latency::run },
     Row { name: "rate", limit: MINUTE.saturating_mul(15), run: rate::run },
     Row { name: "stream", limit: MINUTE.saturating_mul(20), run: stream::run },
@@ -73,6 +74,7 @@ pub(crate) const ALL: [Row; 26] = [
     Row { name: "exec-server-relay", limit: MINUTE.saturating_mul(10), run: exec_server_relay::run },
     Row { name: "rex-exec", limit: MINUTE.saturating_mul(10), run: rex_exec::run },
     Row { name: "rex-cp", limit: MINUTE.saturating_mul(20), run: rex_cp::run },
+    Row { name: "rex-hub", limit: MINUTE.saturating_mul(5), run: rex_hub::run },
     Row { name: "rex-mcp", limit: MINUTE.saturating_mul(5), run: rex_mcp::run },
     Row { name: "rex-start", limit: MINUTE.saturating_mul(5), run: rex_start::run },
 ];

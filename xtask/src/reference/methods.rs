@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use anyhow::Result;
 use daemon::core::session::Face;
 use daemon::core::table::Method;
-use daemon::faces::{exec_server, rexd};
+use daemon::faces::{exec_server, host, rexd};
 use wire::rexd::v1::{METHODS, Origin, codes};
 
 /// Every page with its text.
@@ -13,6 +13,7 @@ pub(crate) fn pages() -> Result<Vec<(String, String)>> {
     Ok(vec![
         ("docs/reference/rexd-v1-methods.md".to_owned(), rexd_page()?),
         ("docs/reference/exec-server-methods.md".to_owned(), exec_server_page()?),
+        ("docs/reference/host-methods.md".to_owned(), host_page()?),
     ])
 }
 
@@ -42,6 +43,18 @@ fn exec_server_page() -> Result<String> {
          | method | scope | schedule | key |\n|---|---|---|---|\n",
     );
     for row in exec_server::TABLE {
+        writeln!(text, "| `{}` {}", row.name(), cells(*row))?;
+    }
+    Ok(text)
+}
+
+fn host_page() -> Result<String> {
+    let mut text = String::from(
+        "# Messages to a host\n\nWritten by `cargo xtask generate` from `crates/daemon/src/faces/host/table.rs`; do not edit.\n\
+         Every `rpc.*` request with the same `request_id` runs once.\n\n\
+         | message | scope | schedule | key |\n|---|---|---|---|\n",
+    );
+    for row in host::TABLE {
         writeln!(text, "| `{}` {}", row.name(), cells(*row))?;
     }
     Ok(text)
