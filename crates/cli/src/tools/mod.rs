@@ -1,6 +1,6 @@
 //! The tools for agents, defined once for MCP, `rex call` and other agent loops.
 //!
-//! [`catalog`] says what models are told, [`toolbox`] runs calls, [`outcome`] is what comes of them.
+//! [`catalog`] describes the tools for models, [`toolbox`] runs calls, [`outcome`] formats their results.
 
 pub mod approval_queue;
 pub mod arguments;

@@ -231,8 +231,8 @@ mod tests {
         dead("other.sock", old);
         let bound = sockets.bind("s_000000000004").unwrap();
         let found = |name: &str| file(name).exists();
-        assert!(!found("s_000000000002.sock"), "nobody listens there");
-        assert!(found("s_000000000003.sock"), "somebody may be about to listen");
+        assert!(!found("s_000000000002.sock"), "no listener");
+        assert!(found("s_000000000003.sock"), "a listener may follow");
         assert!(found("other.sock"), "not one of ours");
         assert!(found("s_000000000001.sock") && found("s_000000000004.sock"));
         drop((living, bound));

@@ -171,7 +171,7 @@ mod tests {
         std::fs::write(&file, "second\n").unwrap();
         assert!(check("second") && !check("first"));
         std::fs::remove_file(&file).unwrap();
-        assert!(!check("second") && !check(""), "without the file nobody is accepted");
+        assert!(!check("second") && !check(""), "no token is accepted without the file");
     }
 
     #[test]

@@ -125,7 +125,7 @@ pub async fn request(
     let in_use = || {
         RpcError::invalid_params(format!("http/request streamResponse requestId `{id}` is already active"))
     };
-    // Only a streamed body is told apart by the id.
+    // Only a streamed body is identified by the id.
     let id = match is_streamed {
         true => Some(active.reserve(id, CancellationToken::new()).ok_or_else(in_use)?),
         false => None,
