@@ -29,6 +29,13 @@ fn a_member_that_does_not_fit_is_named_with_the_expected_and_actual_type() {
         (r#"{"session_id":"s","env":{"A":"b","C":1}}"#, "env.C", "expected string, got integer `1`"),
         (r#"{"session_id":"s","shell":"yes"}"#, "shell", "expected boolean, got string \"yes\""),
         (r#"{"argv":["ls"]}"#, "session_id", "missing"),
+        (
+            "{\"session_id\":\"s\",\n  \"env\": {\"é\": \"b\",\n \"C\" : [ ]}}",
+            "env.C",
+            "expected string, got sequence",
+        ),
+        (r#"{"session_id":"s","env":{"A":{"b":"x, expected y"}}}"#, "env.A", "expected string, got map"),
+        (r#"{"session_id":"s","argv":["a, expected b",null]}"#, "argv[1]", "expected string, got null"),
     ];
     for (text, field, reason) in cases {
         let error = decode::<ExecStart>(text).unwrap_err();
@@ -126,8 +133,7 @@ fn output<'a>(bytes: &'a [u8], pty_id: Option<&'a str>) -> OutputEvent<'a> {
 }
 
 fn encoded(event: &OutputEvent<'_>, encoding: Encoding) -> Value {
-    let mut out = Vec::new();
-    event.encode(&mut out, encoding);
+    let out = event.encode(encoding);
     let Ok(Message::Single(Item::Call(call))) = parse(&out) else { panic!() };
     assert_eq!((call.id, &*call.method), (None, event.method));
     serde_json::from_str(call.params.unwrap().get()).unwrap()
@@ -170,8 +176,7 @@ fn output_decodes_to_the_client_type() {
 #[test]
 fn an_event_of_ordinary_text_is_one_allocation() {
     let line = "an ordinary line of sixty bytes, as compilers and tests print.\n".repeat(1_000);
-    let mut out = Vec::new();
-    output(line.as_bytes(), None).encode(&mut out, Encoding::Utf8);
+    let out = output(line.as_bytes(), None).encode(Encoding::Utf8);
     let first_reserve = 224 + 6 + line.len() + line.len() / 16;
     assert!(out.capacity() <= first_reserve + 64, "{} for {}", out.capacity(), line.len());
 }

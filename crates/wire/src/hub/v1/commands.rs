@@ -102,6 +102,23 @@ pub struct AppReady {
     pub role: String,
     /// The version of the hub.
     pub version: String,
+    /// The version of the web application in the hub.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bundle_version: Option<String>,
+}
+
+/// `approval.decision`: a user has decided; the host confirms it with `run.permission_decided`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RecordedDecision {
+    /// The request.
+    pub request_id: String,
+    /// `approve`, `approve_for_session`, `deny` or `abort`.
+    pub decision: String,
+    /// Who decided.
+    pub user: String,
+    /// Why, in the words of the user.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
 }
 
 /// `app.resync`: read the lists again, and subscribe with `after_seq`.

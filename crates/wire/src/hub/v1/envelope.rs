@@ -52,6 +52,8 @@ pub mod kind {
     pub const RUN_OUTPUT: &str = "run.output";
     /// Event: a run waits for input.
     pub const RUN_AWAITING_INPUT: &str = "run.awaiting_input";
+    /// Event: a run no longer waits for input, although none was written. Sent by rexd.
+    pub const RUN_CONTINUED: &str = "run.continued";
     /// Event: input was written to a run.
     pub const RUN_INPUT: &str = "run.input";
     /// Event: a run has ended.
@@ -88,6 +90,12 @@ pub mod kind {
     pub const APP_AUTH: &str = "app.auth";
     /// Hub to app: the connection is authenticated, and what is pending follows.
     pub const APP_READY: &str = "app.ready";
+    /// App to hub: answered with `app.pong`.
+    pub const APP_PING: &str = "app.ping";
+    /// Hub to app: the answer to `app.ping`.
+    pub const APP_PONG: &str = "app.pong";
+    /// Hub to app: a user has decided a request; the host has not confirmed it yet.
+    pub const APPROVAL_DECISION: &str = "approval.decision";
     /// Hub to app: messages were dropped because the app reads too slowly.
     pub const APP_RESYNC: &str = "app.resync";
     /// Hub to app: a message could not be delivered.

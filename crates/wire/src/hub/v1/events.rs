@@ -60,6 +60,10 @@ pub struct RunAwaitingInput {
     pub options: Vec<ChoiceOption>,
 }
 
+/// `run.continued` has no members.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RunContinued {}
+
 /// One option of a choice.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ChoiceOption {
@@ -80,6 +84,9 @@ pub struct RunInput {
     pub text_redacted: String,
     /// SHA-256 of the text; empty if it was typed without echo.
     pub text_sha256: String,
+    /// Whether the text was typed without echo, as a password is: it is stored nowhere. Sent by rexd.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub masked: bool,
     /// The user of the hub, if known. Sent by rexd.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub user: Option<String>,
@@ -147,7 +154,7 @@ pub struct PermissionRequested {
 pub struct PermissionDecided {
     /// The request.
     pub request_id: String,
-    /// `approve`, `approve_for_session`, `deny`, `timeout`, `withdrawn` or `in_doubt`.
+    /// `approve`, `approve_for_session`, `deny`, `timeout`, `withdrawn` or `in_doubt`; `input` if it was answered by typing.
     pub decision: String,
     /// `web`, `cli` or `system`.
     #[serde(default, skip_serializing_if = "Option::is_none")]

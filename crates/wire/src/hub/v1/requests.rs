@@ -37,9 +37,11 @@ pub mod rpc {
     pub const HOST_CAPABILITIES: &str = "rpc.host.capabilities";
     /// The end of the host's log.
     pub const HOST_LOGS_TAIL: &str = "rpc.host.logs.tail";
+    /// The directories of the host in which a run may start.
+    pub const HOST_DIRECTORIES: &str = "rpc.host.directories";
 
     /// Every request, in the order of `rpc.host.capabilities`.
-    pub const ALL: [&str; 16] = [
+    pub const ALL: [&str; 17] = [
         FS_READ,
         FS_SEARCH,
         FS_LIST,
@@ -56,11 +58,14 @@ pub mod rpc {
         HOST_DOCTOR,
         HOST_CAPABILITIES,
         HOST_LOGS_TAIL,
+        HOST_DIRECTORIES,
     ];
 
     /// Whether a request goes to the host in its `data.host_id`, not to the host of a run.
     pub fn is_for_host(name: &str) -> bool {
-        matches!(name, RUN_START | HOST_INFO | HOST_DOCTOR | HOST_CAPABILITIES | HOST_LOGS_TAIL)
+        let is_about_host =
+            matches!(name, HOST_INFO | HOST_DOCTOR | HOST_CAPABILITIES | HOST_LOGS_TAIL | HOST_DIRECTORIES);
+        is_about_host || name == RUN_START
     }
 }
 
@@ -98,12 +103,49 @@ pub struct RpcResponse {
     pub error: Option<String>,
 }
 
-/// `rpc.fs.read`, `rpc.fs.list` and `rpc.git.diff`.
+/// `rpc.fs.list`, `rpc.git.diff` and `rpc.host.directories`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PathParams {
+    /// Relative to the working directory of the run; absolute for `rpc.host.directories`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub path: Option<String>,
+}
+
+/// The data of `rpc.git.diff`.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GitDiff {
+    /// A file or directory, relative to the working directory of the run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub path: Option<String>,
+    /// The changes in the index, not those of the work tree.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub staged: bool,
+}
+
+/// The result of `rpc.host.directories`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DirectoriesResult {
+    /// The directory of the request; absent if it named none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub path: Option<String>,
+    /// Absolute paths: the directories in it, or the roots.
+    pub directories: Vec<String>,
+    /// Whether there are more.
+    pub truncated: bool,
+}
+
+/// The data of `rpc.fs.read`.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FsRead {
     /// Relative to the working directory of the run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub path: Option<String>,
+    /// `base64` for bytes; text without it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub encoding: Option<String>,
+    /// The first byte; 0 without it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub offset: Option<u64>,
 }
 
 /// The result of `rpc.fs.read`.
@@ -111,7 +153,7 @@ pub struct PathParams {
 pub struct FsReadResult {
     /// The path of the request.
     pub path: String,
-    /// The text.
+    /// The text, or the bytes in the encoding of the request.
     pub content: String,
     /// Whether the file is longer.
     pub truncated: bool,

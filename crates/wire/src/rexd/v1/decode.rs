@@ -23,7 +23,7 @@ pub fn decode_params_text<T: DeserializeOwned>(text: Option<&str>) -> Result<T, 
                 .with_data(json!({ "expected": "object", "got": got })));
         }
     };
-    serde_json::from_str(text).map_err(|error| mismatch::explain::<T>(text, &error))
+    serde_json::from_str(text).map_err(|error| mismatch::explain(text, &error))
 }
 
 /// Decodes a member with a default; `null` counts as absent.

@@ -98,6 +98,7 @@ methods! {
     "exec.kill" ExecKill => ExecKillResult, changes, Seed, "End a process tree, or signal it.";
     "exec.input" ExecInput => AcceptedResult, changes, Seed, "Write to a process's input.";
     "exec.list" ExecList => ExecListResult, reads, Addition, "List processes, detached ones too.";
+    "exec.prune" ExecPrune => ExecPruneResult, changes, Addition, "Remove the logs of ended detached processes.";
     "exec.attach" ExecAttach => ExecAttachResult, reads, Addition, "Attach to a process from a cursor.";
     "pty.open" PtyOpen => PtyOpenResult, changes, Seed, "Start a command in a terminal.";
     "pty.input" PtyInput => AcceptedResult, changes, Seed, "Write to a terminal.";
@@ -114,6 +115,7 @@ methods! {
     "fs.watch" FsWatch => FsWatchResult, reads, Addition, "Report changes below a path.";
     "fs.unwatch" FsUnwatch => OkResult, reads, Addition, "Stop reporting changes.";
     "fs.mkdir" FsMkdir => OkResult, changes, Addition, "Create a directory.";
+    "fs.symlink" FsSymlink => OkResult, changes, Addition, "Create a symlink.";
     "fs.remove" FsRemove => OkResult, changes, Addition, "Remove a file or directory.";
     "fs.rename" FsRename => OkResult, changes, Addition, "Rename a file or directory.";
     "fs.copy" FsCopy => OkResult, changes, Addition, "Copy a file or directory.";

@@ -29,12 +29,12 @@ pub use fields::fields_of;
 pub use methods::{METHODS, Method, MethodInfo, Origin, SECRET_FIELDS, check_params, method};
 pub use output::{Encoding, Output, OutputEvent};
 pub use params_exec::{
-    ExecAttach, ExecInput, ExecKill, ExecList, ExecStart, ExecWait, PtyClose, PtyInput, PtyOpen, PtyResize,
-    Signal,
+    ExecAttach, ExecInput, ExecKill, ExecList, ExecPrune, ExecStart, ExecWait, PtyClose, PtyInput, PtyOpen,
+    PtyResize, Signal,
 };
 pub use params_fs::{
-    FsCopy, FsEdit, FsGlob, FsGrep, FsList, FsMkdir, FsPatch, FsRead, FsRemove, FsRename, FsStat, FsUnwatch,
-    FsWatch, FsWrite,
+    FsCopy, FsEdit, FsGlob, FsGrep, FsList, FsMkdir, FsPatch, FsRead, FsRemove, FsRename, FsStat, FsSymlink,
+    FsUnwatch, FsWatch, FsWrite,
 };
 pub use params_session::{
     ApprovalAnswer, ApprovalList, Cancel, RequestedLimits, ServerPing, SessionAck, SessionClose, SessionInfo,
@@ -42,21 +42,23 @@ pub use params_session::{
 };
 pub use read::{ReadContent, ReadResponse};
 pub use results_exec::{
-    AcceptedResult, ExecAttachResult, ExecKillResult, ExecListResult, ExecStartResult, ExecWaitResult,
-    KilledProcess, ListedProcess, PtyOpenResult,
+    AcceptedResult, ExecAttachResult, ExecKillResult, ExecListResult, ExecPruneResult, ExecStartResult,
+    ExecWaitResult, KilledProcess, ListedProcess, PtyOpenResult, TerminalScreen,
 };
 pub use results_fs::{
     FsEditResult, FsGlobResult, FsGrepResult, FsListResult, FsPatchResult, FsReadResult, FsStatResult,
     FsWatchResult, FsWriteResult, GrepMatch, ListEntry, Move,
 };
 pub use results_session::{
-    Approval, ApprovalListResult, AskedBy, LimitsReport, OkResult, SandboxReport, ServerPingResult,
+    Approval, ApprovalListResult, AskedBy, HostInfo, LimitsReport, OkResult, SandboxReport, ServerPingResult,
     SessionInfoResult, SessionOpenResult, SessionSetCwdResult,
 };
-pub use write::write_request;
+pub use write::{PayloadEncoding, PayloadMethod, payload_request};
 
 /// The value of `protocol` in the result of `session.open`.
 pub const PROTOCOL: &str = "rexd/1";
+/// In place of a session id: the session that was opened last on the same connection.
+pub const LAST_SESSION: &str = "@last";
 
 /// The reported value of a limit that is off: the largest integer that every JSON parser keeps.
 pub const UNLIMITED: u64 = 9_007_199_254_740_991;

@@ -3,13 +3,14 @@
 use serde::{Deserialize, Serialize};
 
 use crate::base64::push_base64;
+use crate::binary;
 use crate::jsonrpc::push_u64;
 use crate::text::{push_json_fragment, push_json_string};
 
 /// Capacity for the notification without ids and data.
 const ENVELOPE_BYTES: usize = 224;
 
-/// How output is encoded as text.
+/// How output is encoded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Encoding {
     /// UTF-8 where the output is text, else base64; a long chunk that starts with mostly control characters is not text.
@@ -17,6 +18,8 @@ pub enum Encoding {
     Utf8,
     /// Always base64, which costs both ends a third of the work.
     Base64,
+    /// As raw bytes, in [binary messages](crate::binary).
+    Binary,
 }
 
 impl Encoding {
@@ -25,6 +28,7 @@ impl Encoding {
         match self {
             Encoding::Utf8 => "utf8",
             Encoding::Base64 => "base64",
+            Encoding::Binary => binary::ENCODING,
         }
     }
 }
@@ -51,19 +55,20 @@ pub struct OutputEvent<'a> {
 }
 
 impl OutputEvent<'_> {
-    /// Appends the notification. An empty buffer is allocated once, unless the text is mostly escapes.
-    pub fn encode(&self, out: &mut Vec<u8>, encoding: Encoding) {
+    /// The encoded notification. The buffer is allocated once, unless the text is mostly escapes.
+    pub fn encode(&self, encoding: Encoding) -> Vec<u8> {
         let text = match encoding {
             Encoding::Utf8 if is_mostly_control(self.bytes) => None,
             Encoding::Utf8 => std::str::from_utf8(self.bytes).ok(),
             Encoding::Base64 => None,
+            Encoding::Binary => return self.encode_binary(),
         };
         let data_bytes = match text {
             Some(text) => text.len() + text.len() / 16,
             None => self.bytes.len().div_ceil(3) * 4,
         };
-        let ids = self.session_id.len() + self.process_id.len() + self.pty_id.map_or(0, str::len);
-        out.reserve(ENVELOPE_BYTES + ids + data_bytes);
+        let mut buffer = self.buffer(data_bytes);
+        let out = &mut buffer;
         self.push_head(out);
         match text {
             Some(text) => {
@@ -76,6 +81,21 @@ impl OutputEvent<'_> {
             }
         }
         out.extend_from_slice(b"\"}}");
+        buffer
+    }
+
+    fn encode_binary(&self) -> Vec<u8> {
+        let mut out = self.buffer(self.bytes.len());
+        binary::begin(&mut out, self.bytes);
+        self.push_head(&mut out);
+        out.extend_from_slice(b",\"encoding\":\"binary\",\"data\":\"\"}}");
+        binary::finish(&mut out, self.bytes);
+        out
+    }
+
+    fn buffer(&self, data_bytes: usize) -> Vec<u8> {
+        let ids = self.session_id.len() + self.process_id.len() + self.pty_id.map_or(0, str::len);
+        Vec::with_capacity(ENVELOPE_BYTES + ids + data_bytes)
     }
 
     fn push_head(&self, out: &mut Vec<u8>) {
@@ -127,8 +147,8 @@ pub struct Output {
     /// The position in the output at which the chunk ends, for attached readers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cursor: Option<u64>,
-    /// `utf8` or `base64`.
+    /// `utf8`, `base64` or `binary`.
     pub encoding: String,
-    /// The bytes of the chunk, in that encoding.
+    /// The bytes of the chunk, in that encoding; empty if they follow the message as its payload.
     pub data: String,
 }

@@ -3,10 +3,12 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
+use bytes::Bytes;
 use serde::de::{Deserializer, Error, Unexpected, Visitor};
 use serde::{Deserialize, Serialize};
 
 use super::decode::or_default;
+use crate::binary::as_base64;
 
 /// `exec.start`: run a command and stream its output.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -52,6 +54,9 @@ pub struct ExecStart {
     /// Whether the process outlives its session.
     #[serde(default, deserialize_with = "or_default")]
     pub detach: bool,
+    /// A name for it, unique among the user's running processes and accepted in place of its id.
+    #[serde(default)]
+    pub name: Option<String>,
     /// `read-only` or `workspace-write`.
     #[serde(default)]
     pub sandbox: Option<String>,
@@ -97,7 +102,7 @@ pub struct ExecInput {
     /// The input, in the given encoding.
     #[serde(default, deserialize_with = "or_default")]
     pub data: String,
-    /// `utf8` or `base64`.
+    /// `utf8`, `base64`, or `binary` for the payload of a binary message.
     #[serde(default)]
     pub encoding: Option<String>,
     /// Whether to close the input after it.
@@ -106,11 +111,21 @@ pub struct ExecInput {
     /// A second input with this key is not performed.
     #[serde(default)]
     pub idempotency_key: Option<String>,
+    /// The payload of a binary message; it takes the place of `data`.
+    #[serde(skip_deserializing, skip_serializing_if = "Option::is_none", serialize_with = "as_base64")]
+    pub payload: Option<Bytes>,
 }
 
 /// The params of `exec.list`.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct ExecList {
+    /// The session.
+    pub session_id: String,
+}
+
+/// The params of `exec.prune`.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct ExecPrune {
     /// The session.
     pub session_id: String,
 }
@@ -125,6 +140,12 @@ pub struct ExecAttach {
     /// The position to read from; 0 is the beginning.
     #[serde(default, deserialize_with = "or_default")]
     pub cursor: i64,
+    /// Reads the output of the last milliseconds instead, to about a second.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub since_ms: Option<i64>,
+    /// Whether a terminal is shown by its screen instead of its output from `cursor` on.
+    #[serde(default, deserialize_with = "or_default", skip_serializing_if = "std::ops::Not::not")]
+    pub screen: bool,
 }
 
 /// `pty.open`: run a command in a terminal.
@@ -162,6 +183,9 @@ pub struct PtyOpen {
     /// Whether the process outlives its session.
     #[serde(default, deserialize_with = "or_default")]
     pub detach: bool,
+    /// A name for it, unique among the user's running processes and accepted in place of its ids.
+    #[serde(default)]
+    pub name: Option<String>,
     /// `read-only` or `workspace-write`.
     #[serde(default)]
     pub sandbox: Option<String>,
@@ -181,12 +205,15 @@ pub struct PtyInput {
     /// The input, in the given encoding.
     #[serde(default, deserialize_with = "or_default")]
     pub data: String,
-    /// `utf8` or `base64`.
+    /// `utf8`, `base64`, or `binary` for the payload of a binary message.
     #[serde(default)]
     pub encoding: Option<String>,
     /// A second input with this key is not performed.
     #[serde(default)]
     pub idempotency_key: Option<String>,
+    /// The payload of a binary message; it takes the place of `data`.
+    #[serde(skip_deserializing, skip_serializing_if = "Option::is_none", serialize_with = "as_base64")]
+    pub payload: Option<Bytes>,
 }
 
 /// The params of `pty.resize`.

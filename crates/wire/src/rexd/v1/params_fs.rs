@@ -1,8 +1,10 @@
 //! Params of `fs.*`.
 
+use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
 use super::decode::{mtime, or_default};
+use crate::binary::as_base64;
 
 /// The params of `fs.read`.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -17,7 +19,7 @@ pub struct FsRead {
     /// How many bytes; 0 or absent means up to the limit.
     #[serde(default)]
     pub length: Option<i64>,
-    /// `utf8` or `base64`; absent lets the content decide.
+    /// `utf8` or `base64`, or `binary` in a session with binary frames; absent lets the content decide.
     #[serde(default)]
     pub encoding: Option<String>,
     /// `sha256` requests the hash of the returned bytes and the mode.
@@ -35,7 +37,7 @@ pub struct FsWrite {
     /// The new content, or the content to append.
     #[serde(default, deserialize_with = "or_default")]
     pub content: String,
-    /// `utf8` or `base64`.
+    /// `utf8`, `base64`, or `binary` for the payload of a binary message.
     #[serde(default)]
     pub encoding: Option<String>,
     /// `create`, `replace` or `append`; `replace` if absent.
@@ -62,6 +64,12 @@ pub struct FsWrite {
     /// `sha256` requests the hash of the written bytes.
     #[serde(default)]
     pub hash: Option<String>,
+    /// The modification time of the file, in milliseconds since the epoch; the time of the write if absent.
+    #[serde(default)]
+    pub mtime: Option<i64>,
+    /// The payload of a binary message; it takes the place of `content`.
+    #[serde(skip_deserializing, skip_serializing_if = "Option::is_none", serialize_with = "as_base64")]
+    pub payload: Option<Bytes>,
 }
 
 /// The params of `fs.edit`.
@@ -161,6 +169,9 @@ pub struct FsGrep {
     /// Globs of the files to skip.
     #[serde(default, deserialize_with = "or_default")]
     pub exclude: Vec<String>,
+    /// Whether a match may span lines.
+    #[serde(default, deserialize_with = "or_default")]
+    pub multiline: bool,
     /// Lines shown before a match.
     #[serde(default)]
     pub before: Option<i64>,
@@ -204,6 +215,9 @@ pub struct FsMkdir {
     /// Whether to create missing parent directories.
     #[serde(default, deserialize_with = "or_default")]
     pub parents: bool,
+    /// The mode of the directory in octal digits, also if it exists already; that of created parents is the default.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub permissions: Option<String>,
     /// A second call with this key is not performed.
     #[serde(default)]
     pub idempotency_key: Option<String>,
@@ -256,6 +270,20 @@ pub struct FsCopy {
     /// Whether to replace an existing target.
     #[serde(default, deserialize_with = "or_default")]
     pub overwrite: bool,
+    /// A second call with this key is not performed.
+    #[serde(default)]
+    pub idempotency_key: Option<String>,
+}
+
+/// The params of `fs.symlink`.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct FsSymlink {
+    /// The session.
+    pub session_id: String,
+    /// The path of the symlink.
+    pub path: String,
+    /// The text of the symlink.
+    pub target: String,
     /// A second call with this key is not performed.
     #[serde(default)]
     pub idempotency_key: Option<String>,

@@ -25,6 +25,8 @@ pub struct SessionOpen {
     pub output_encoding: Option<String>,
     /// `zstd`.
     pub compress: Option<String>,
+    /// `binary`: output, reads and writes as raw bytes, if the connection can carry them.
+    pub frames: Option<String>,
     /// The longest line that the client accepts.
     pub max_frame_bytes: Option<i64>,
     /// Whether the client can answer approvals; if absent, the table of client quirks decides.

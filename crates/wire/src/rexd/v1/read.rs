@@ -1,6 +1,7 @@
 //! Encodes the response to `fs.read` directly into the line, as large content must not be copied.
 
 use crate::base64::push_base64;
+use crate::binary;
 use crate::jsonrpc::{Id, push_u64};
 use crate::text::{push_json_fragment, push_json_string};
 
@@ -33,6 +34,8 @@ pub enum ReadContent<'a> {
     Text(&'a str),
     /// As `base64`.
     Bytes(&'a [u8]),
+    /// As the payload of a binary message.
+    Payload(&'a [u8]),
 }
 
 impl ReadResponse<'_> {
@@ -41,8 +44,12 @@ impl ReadResponse<'_> {
         let (encoding, capacity) = match self.content {
             ReadContent::Text(text) => (Encoding::Utf8, text.len() + text.len() / 16),
             ReadContent::Bytes(bytes) => (Encoding::Base64, bytes.len().div_ceil(3) * 4),
+            ReadContent::Payload(bytes) => (Encoding::Binary, bytes.len()),
         };
         let mut out = Vec::with_capacity(ENVELOPE_BYTES + self.path.len() * 2 + capacity);
+        if let ReadContent::Payload(bytes) = self.content {
+            binary::begin(&mut out, bytes);
+        }
         out.extend_from_slice(b"{\"jsonrpc\":\"2.0\",\"id\":");
         id.push_json(&mut out);
         out.extend_from_slice(b",\"result\":{\"path\":");
@@ -65,8 +72,12 @@ impl ReadResponse<'_> {
         match self.content {
             ReadContent::Text(text) => push_json_fragment(&mut out, text),
             ReadContent::Bytes(bytes) => push_base64(&mut out, bytes),
+            ReadContent::Payload(_) => {}
         }
         out.extend_from_slice(b"\"}}");
+        if let ReadContent::Payload(bytes) = self.content {
+            binary::finish(&mut out, bytes);
+        }
         out
     }
 }
@@ -102,5 +113,19 @@ mod tests {
             assert_eq!((result.hash.as_deref(), result.mode.as_deref()), (Some("00"), Some("-rw")));
             assert_eq!((result.encoding.as_str(), result.content.as_str()), (encoding, text));
         }
+    }
+
+    #[test]
+    fn a_payload_follows_the_response_as_it_is() {
+        let id = Id::from_json("7").unwrap();
+        let content = ReadContent::Payload(b"\xff\x00\n");
+        let response = ReadResponse { path: "/a", size: 3, mtime: 0, truncated: false, hash: None, content };
+        let message = bytes::Bytes::from(response.encode(&id));
+        let (header, payload) = binary::split(&message).unwrap();
+        assert_eq!(&payload[..], b"\xff\x00\n");
+        let value: serde_json::Value = serde_json::from_slice(&header).unwrap();
+        assert_eq!((&value["id"], &value["result"]["encoding"]), (&7.into(), &"binary".into()));
+        let text: serde_json::Value = serde_json::from_slice(&binary::to_text(message)).unwrap();
+        assert_eq!((&text["id"], &text["result"]["content"]), (&7.into(), &"/wAK".into()));
     }
 }

@@ -73,6 +73,9 @@ pub struct ExecListResult {
 pub struct ListedProcess {
     /// The process.
     pub process_id: String,
+    /// Its name, if it was started with one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
     /// Its terminal, if it has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pty_id: Option<String>,
@@ -101,6 +104,13 @@ pub struct ListedProcess {
     pub argv_truncated: bool,
 }
 
+/// The result of `exec.prune`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ExecPruneResult {
+    /// The processes whose logs were removed.
+    pub removed: Vec<String>,
+}
+
 /// The result of `exec.attach`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ExecAttachResult {
@@ -119,6 +129,20 @@ pub struct ExecAttachResult {
     pub cursor: u64,
     /// The dropped bytes before it.
     pub lost: u64,
+    /// The screen of the terminal at `cursor`, if the request wants it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub screen: Option<TerminalScreen>,
+}
+
+/// The screen of a terminal.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TerminalScreen {
+    /// Its columns.
+    pub cols: u16,
+    /// Its rows.
+    pub rows: u16,
+    /// Escape sequences that show it on a terminal of this size.
+    pub text: String,
 }
 
 /// The result of `pty.open`.

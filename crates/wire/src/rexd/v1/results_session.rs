@@ -48,6 +48,9 @@ pub struct SessionOpenResult {
     /// The compression, if the client requested one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub compress: Option<String>,
+    /// `binary`, if the client requested it and the connection can carry it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub frames: Option<String>,
     /// The longest line that is sent, if it is limited.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_frame_bytes: Option<u64>,
@@ -81,6 +84,18 @@ pub struct LimitsReport {
     pub max_concurrent_sessions: Option<u64>,
 }
 
+/// The machine that a session works on.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HostInfo {
+    /// Its host name.
+    pub name: String,
+    /// The operating system, its release and the architecture.
+    pub os: String,
+    /// The shell for commands: `bash`, or `sh` if there is no bash.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shell: Option<String>,
+}
+
 /// The result of `session.info`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct SessionInfoResult {
@@ -103,6 +118,9 @@ pub struct SessionInfoResult {
     /// The capabilities of the server.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub capabilities: Vec<String>,
+    /// The machine of the server.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub host: Option<HostInfo>,
 }
 
 /// The result of `session.set_cwd`.
