@@ -58,11 +58,13 @@ fn spec(confinement: Option<Arc<Confinement>>) -> Result<ProcessSpec, engine::Er
     Ok(ProcessSpec {
         program: Program::Argv(vec!["/bin/true".to_owned()]),
         arg0: None,
+        name: None,
         cwd: Roots::new(vec!["/".into()]).admit(Path::new("/"), Path::new("/tmp"))?,
         env: std::env::vars_os().collect(),
         terminal: None,
         stdin: Stdin::Empty,
         merges_stderr: false,
+        side_pipes: None,
         stop_after: None,
         output_limit: None,
         is_text: true,

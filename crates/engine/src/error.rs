@@ -126,7 +126,7 @@ pub enum Error {
         reason: String,
     },
     /// An approver denied the request.
-    #[error("not approved: denied by {by}")]
+    #[error("not approved: denied by {by}{}", .reason.as_deref().map(|reason| format!(": {reason}")).unwrap_or_default())]
     Refused {
         /// Name of the rule that requires the approval.
         rule: String,
@@ -134,6 +134,8 @@ pub enum Error {
         approval: Option<Arc<str>>,
         /// The approver who denied it.
         by: Arc<str>,
+        /// Why, in the words of the approver.
+        reason: Option<Arc<str>>,
     },
     /// No approver answered in time.
     #[error("not approved: no answer within {} ms", after.as_millis())]
@@ -211,6 +213,8 @@ pub enum EditError {
     Ambiguous {
         /// How often it occurs.
         count: usize,
+        /// The lines on which the first occurrences start, from 1.
+        lines: Vec<usize>,
     },
     /// There is no file to edit.
     #[error("the file does not exist, so there is no text to replace")]
@@ -253,12 +257,26 @@ pub enum PatchError {
         /// The first of the lines sought.
         first: String,
     },
+    /// The old lines of a chunk occur more than once in the file.
+    #[error("patch lines fit {} places in {} (lines {}): {first:?}", lines.len(), path.display(), joined(lines))]
+    Ambiguous {
+        /// The file being patched.
+        path: PathBuf,
+        /// The first of the lines sought.
+        first: String,
+        /// The lines at which they were found, from 1; the first ones if there are many.
+        lines: Vec<usize>,
+    },
     /// Two parts of the patch touch one file in ways that exclude each other.
     #[error("patch names {} more than once", path.display())]
     Twice {
         /// The file named twice.
         path: PathBuf,
     },
+}
+
+fn joined(lines: &[usize]) -> String {
+    lines.iter().map(usize::to_string).collect::<Vec<_>>().join(", ")
 }
 
 /// The message of the operating system for an error, in lower case as `strerror` returns it on most systems:

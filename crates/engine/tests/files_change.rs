@@ -79,18 +79,18 @@ fn stat_describes_the_name_itself() {
 #[test]
 fn a_directory_is_created_once_unless_parents_is_set() {
     let directory = directory();
-    files::make_directory(&directory.path("one"), false).unwrap();
-    assert!(matches!(files::make_directory(&directory.path("one"), false), Err(Error::Exists { .. })));
-    files::make_directory(&directory.path("one"), true).unwrap();
-    files::make_directory(&directory.path("a/b/c"), true).unwrap();
+    files::make_directory(&directory.path("one"), false, None).unwrap();
+    assert!(matches!(files::make_directory(&directory.path("one"), false, None), Err(Error::Exists { .. })));
+    files::make_directory(&directory.path("one"), true, None).unwrap();
+    files::make_directory(&directory.path("a/b/c"), true, None).unwrap();
     assert!(directory.top.join("a/b/c").is_dir());
-    assert!(files::make_directory(&directory.path("x/y"), false).is_err());
+    assert!(files::make_directory(&directory.path("x/y"), false, None).is_err());
     directory.make("file", "");
-    assert!(files::make_directory(&directory.path("file"), true).is_err());
-    assert!(files::make_directory(&directory.path("file/below"), true).is_err());
+    assert!(files::make_directory(&directory.path("file"), true, None).is_err());
+    assert!(files::make_directory(&directory.path("file/below"), true, None).is_err());
     symlink("..", directory.top.join("up")).unwrap();
     assert!(matches!(
-        files::make_directory(&directory.path("up/new"), true),
+        files::make_directory(&directory.path("up/new"), true, None),
         Err(Error::OutsideRoots { .. })
     ));
 }

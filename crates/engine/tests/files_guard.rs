@@ -165,9 +165,9 @@ const ON_NEW: &[Operation] = &[
     Operation("patch into being", Write, Nothing, |world, path| {
         patched(world, &format!("*** Add File: {}\n+x\n", path.as_path().display()))
     }),
-    Operation("mkdir", Write, Nothing, |_, path| files::make_directory(path, false)),
+    Operation("mkdir", Write, Nothing, |_, path| files::make_directory(path, false, None)),
     Operation("mkdir -p", Write, Nothing, |_, path| {
-        files::make_directory(&path.join(Path::new("deep/er")).unwrap(), true)
+        files::make_directory(&path.join(Path::new("deep/er")).unwrap(), true, None)
     }),
     Operation("rename to", Write, Nothing, |world, path| {
         files::rename(&world.admit("open/file"), path, false)

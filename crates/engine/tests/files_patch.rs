@@ -80,6 +80,9 @@ fn the_chunks_of_a_patch_change_one_file() {
         ("or as none, if the file has none", "a\nb\n", "@@\n a\n\n-b\n+B", "a\nB\n"),
         ("drops an empty old line at the end", "a\nb\n", "@@\n-b\n-\n+B", "a\nB\n"),
         ("understands unified headers", "a\nb\n", "@@ -1,2 +1,2 @@\n a\n-b\n+B", "a\nB\n"),
+        ("takes the line number of a unified header", "a\nb\na\n", "@@ -3 +3 @@\n-a\n+A", "a\nb\nA\n"),
+        ("ignores a wrong line number", "a\nb\n", "@@ -9,2 +9,2 @@ fn main\n a\n-b\n+B", "a\nB\n"),
+        ("inserts after the line of a unified header", "a\nb\n", "@@ -1,0 +2 @@\n+x", "a\nx\nb\n"),
         ("empties a file", "a\n", "@@\n-a", ""),
         ("fills an empty file", "", "@@\n+a", "a\n"),
         ("inserts in the middle", "a\nc\n", "@@\n a\n+b\n c", "a\nb\nc\n"),
@@ -98,6 +101,33 @@ fn the_chunks_of_a_patch_change_one_file() {
         );
         assert_eq!(fs::read_dir(&directory.top).unwrap().count(), 1, "{what}");
     }
+}
+
+#[test]
+fn context_that_fits_several_places_is_refused_with_their_lines() {
+    for (before, body, lines) in [
+        ("a\nx\na\n", "@@\n-a\n+A", vec![1, 3]),
+        ("f\na\nf\na\n", "@@ f\n-a\n+A", vec![2, 4]),
+        ("a\nx\na\n", "@@ -2 +2 @@\n-a\n+A", vec![1, 3]),
+        ("x\n a\na \n", "@@\n x\n@@\n-  a\n+A", vec![2, 3]),
+    ] {
+        let directory = directory(&[("file", before)]);
+        let refused = directory.patch(&format!("*** Update File: file\n{body}")).unwrap_err();
+        let Error::Patch(PatchError::Ambiguous { lines: found, .. }) = &refused else { panic!("{refused}") };
+        assert_eq!(*found, lines, "{body}");
+        assert!(refused.to_string().contains("fit 2 places"), "{refused}");
+        assert_eq!(directory.text("file"), before);
+    }
+}
+
+#[test]
+fn a_line_number_selects_a_place_after_many_others() {
+    let before = "a\n".repeat(600);
+    let directory = directory(&[("file", &before)]);
+    directory.patch("*** Update File: file\n@@ -500 +500 @@\n-a\n+A").unwrap();
+    assert_eq!(directory.text("file"), format!("{}A\n{}", "a\n".repeat(499), "a\n".repeat(100)));
+    let refused = directory.patch("*** Update File: file\n@@ -900 +900 @@\n-a\n+A").unwrap_err();
+    assert!(matches!(refused, Error::Patch(PatchError::Ambiguous { .. })), "{refused}");
 }
 
 #[test]
@@ -142,6 +172,20 @@ fn parts_of_a_patch_see_what_earlier_parts_did() {
         .unwrap();
     assert_eq!((directory.text("file"), directory.text("new")), ("A\nB\n".into(), "N\n".into()));
     assert!(!directory.top.join("brief").exists());
+}
+
+#[test]
+fn a_deletion_after_an_update_compares_the_lines_and_is_only_a_deletion() {
+    let directory = directory(&[("file", "a\nb\n")]);
+    let delete = |lines: &str| {
+        directory.patch(&format!("*** Update File: file\n@@ -1,2 +0,0 @@\n{lines}\n*** Delete File: file"))
+    };
+    let refused = delete("-a\n-c").unwrap_err();
+    assert!(matches!(refused, Error::Patch(PatchError::NoLines { .. })), "{refused}");
+    assert_eq!(directory.text("file"), "a\nb\n");
+    let deleted = vec![directory.top.join("file")];
+    assert_eq!(delete("-a\n-b").unwrap(), PatchResult { deleted, ..PatchResult::default() });
+    assert!(!directory.top.join("file").exists());
 }
 
 /// ARCHITECTURE.md, invariant 20.

@@ -218,6 +218,19 @@ fn bad_globs_and_those_outside_are_refused() {
 }
 
 #[test]
+fn a_search_may_match_across_lines_with_context_around_them() {
+    let tree = tree(ResolveStrategy::Kernel);
+    let grep = GrepOptions { multiline: true, before: 1, after: 1, ..GrepOptions::new(r"two\nneedle.*r\nn") };
+    let found = files::grep_sorted(&tree.path("src/note.txt"), &grep, &ScanBudget::unbounded()).unwrap();
+    let [found] = &found.matches[..] else { panic!("{found:?}") };
+    assert_eq!((found.line, found.column), (2, 1));
+    assert_eq!(found.text, "two\nneedle three\nfour\nneedle five");
+    assert_eq!((&found.before[..], &found.after[..]), (&["one".to_owned()][..], &["six".to_owned()][..]));
+    let one_line = GrepOptions::new(r"two\nneedle");
+    assert!(files::grep_sorted(&tree.path(""), &one_line, &ScanBudget::unbounded()).is_err());
+}
+
+#[test]
 fn a_search_finds_lines_as_ripgrep_would() {
     for strategy in [ResolveStrategy::Kernel, ResolveStrategy::Walk] {
         let tree = tree(strategy);

@@ -115,6 +115,29 @@ fn a_moved_directory_is_watched_under_its_new_name_and_not_outside() {
     assert!(seen.iter().all(|change| !change.path.ends_with("secret")), "{seen:?}");
 }
 
+#[test]
+fn the_files_of_a_renamed_directory_are_reported_with_both_paths() {
+    let world = world();
+    fs::create_dir_all(world.root.join("a/deep")).unwrap();
+    fs::write(world.root.join("a/deep/file"), "").unwrap();
+    fs::create_dir_all(world.outside.join("new")).unwrap();
+    fs::write(world.outside.join("new/file"), "").unwrap();
+    let (_watch, receive) = world.watch(&WatchGroup::default(), "");
+    fs::rename(world.root.join("a"), world.root.join("b")).unwrap();
+    let renamed = |from: &str, to: &str| FileEvent {
+        path: world.root.join(from),
+        kind: FileEventKind::Renamed,
+        to: Some(world.root.join(to)),
+    };
+    let seen = until(&receive, &renamed("a/deep/file", "b/deep/file"));
+    for change in [renamed("a", "b"), renamed("a/deep", "b/deep")] {
+        assert!(seen.contains(&change), "{seen:?}");
+    }
+    fs::rename(world.outside.join("new"), world.root.join("new")).unwrap();
+    let seen = until(&receive, &world.created("new/file"));
+    assert!(seen.contains(&world.created("new")), "{seen:?}");
+}
+
 /// Handling the events takes longer than one batch: those that were read and not handled must not wait for another event.
 #[test]
 fn events_that_outlast_a_batch_are_delivered_without_another_event() {

@@ -224,7 +224,7 @@ fn an_edit_replaces_the_text_and_returns_both_versions() {
     let all = Edit { old: "let".into(), new: "var".into(), replace_all: true, ..Edit::default() };
     assert_eq!(files::edit(&directory.path("file"), &all).unwrap().replacements, 2);
     let cases = [
-        ("file", "var", "x", EditError::Ambiguous { count: 2 }),
+        ("file", "var", "x", EditError::Ambiguous { count: 2, lines: vec![1, 2] }),
         ("file", "nothing", "x", EditError::NotFound),
         ("file", "var", "var", EditError::Identical),
         ("missing", "a", "b", EditError::NoFile),

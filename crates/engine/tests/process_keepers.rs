@@ -61,6 +61,7 @@ fn kept(from: u64) -> (KeptProcess, mpsc::Sender<KeeperEvent>, Arc<Mutex<Vec<Str
     let (sender, news) = mpsc::channel(1);
     let asked = Arc::new(Mutex::new(Vec::new()));
     let description = Description {
+        name: None,
         argv: vec!["fake".to_owned()],
         cwd: "/".into(),
         has_terminal: false,

@@ -65,6 +65,8 @@ pub struct ApprovalAnswer {
     pub scope: Scope,
     /// Authenticated name of the approver.
     pub by: Arc<str>,
+    /// Why, in the words of the approver; for the agent.
+    pub reason: Option<Arc<str>>,
 }
 
 /// How an approval ended.
@@ -205,7 +207,9 @@ impl Approvals {
         identity: ApprovalIdentity,
     ) -> Result<ApprovalHandle, Error> {
         let ApprovalIdentity { id, requested_at, expires_at } = identity;
-        let timeout = expires_at.duration_since(SystemTime::now()).unwrap_or_default();
+        let left = expires_at.duration_since(SystemTime::now()).unwrap_or_default();
+        // A clock that was set back does not make the wait longer than it was at first.
+        let timeout = left.min(expires_at.duration_since(requested_at).unwrap_or_default());
         let approval = Arc::new(Approval { id, request, requested_at, expires_at });
         self.pending_approvals().check_request(&approval.request)?;
         self.record_request(&approval).await?;

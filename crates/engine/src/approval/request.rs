@@ -84,6 +84,8 @@ pub enum FileAction {
     Write,
     /// Creates a directory.
     MakeDirectory,
+    /// Creates a symlink.
+    MakeSymlink,
     /// Deletes the paths.
     Remove,
     /// Renames the first path to the second.
@@ -99,6 +101,7 @@ impl FileAction {
             FileAction::Read => "read",
             FileAction::Write => "write",
             FileAction::MakeDirectory => "make-directory",
+            FileAction::MakeSymlink => "make-symlink",
             FileAction::Remove => "remove",
             FileAction::Rename => "rename",
             FileAction::Copy => "copy",

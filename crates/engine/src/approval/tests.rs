@@ -81,7 +81,7 @@ fn request(line: &str, rule_fingerprint: Option<u64>) -> ApprovalRequest {
 }
 
 fn answer(choice: Choice, scope: Scope) -> ApprovalAnswer {
-    ApprovalAnswer { choice, scope, by: "uid:1000".into() }
+    ApprovalAnswer { choice, scope, by: "uid:1000".into(), reason: None }
 }
 
 fn with_approver() -> (Approvals, Arc<TestApprover>, ApproverRegistration) {
@@ -234,4 +234,15 @@ async fn a_request_of_an_earlier_daemon_keeps_its_id_and_deadline() {
     let expired = later.request_again(request("x", None), late).await.unwrap();
     assert_eq!(expired.resolution().await, Resolution::Expired);
     drop(approver);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_clock_that_was_set_back_does_not_make_a_request_wait_longer() {
+    let (approvals, _approver, _registration) = with_approver();
+    let requested_at = SystemTime::now() + Duration::from_secs(365 * 24 * 3600);
+    let identity = ApprovalIdentity { id: "a_1".into(), requested_at, expires_at: requested_at + TIMEOUT };
+    let handle = approvals.request_again(request("x", None), identity).await.unwrap();
+    let since = tokio::time::Instant::now();
+    assert_eq!(handle.resolution().await, Resolution::Expired);
+    assert!(since.elapsed() < 2 * TIMEOUT, "{:?}", since.elapsed());
 }

@@ -1,12 +1,12 @@
-//! Creates directories, and removes and renames files and directories.
+//! Creates directories and symlinks, and removes and renames files and directories.
 
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd as _, OwnedFd};
 use std::path::Path;
 
 use rustix::fs::{AtFlags, FileType, Mode, RenameFlags};
 use rustix::io::Errno;
 
-use super::guard::Access;
+use super::guard::{Access, check_open};
 use super::guard_tree::{check_copies, check_tree};
 use super::path::RootedPath;
 use super::refused;
@@ -16,18 +16,47 @@ use super::stat::FileKind;
 use super::walk::{DirNames, DirReader, MAX_DEPTH, open_child};
 use crate::Error;
 
-/// Creates a directory. With `parents`, also creates missing parents and accepts an existing directory.
-pub fn make_directory(path: &RootedPath, parents: bool) -> Result<(), Error> {
+/// Creates a directory. With `parents`, also creates missing parents and accepts an existing directory. `permissions` are set
+/// in either case; without them, the umask decides about a new directory.
+pub fn make_directory(path: &RootedPath, parents: bool, permissions: Option<u32>) -> Result<(), Error> {
     if parents {
         make_all(path)?;
-        // Fails with the right error if the name is a file.
-        return path.open_directory().map(|_| ());
+    } else {
+        let resolved = path.resolve_name(Access::Write)?;
+        match rustix::fs::mkdirat(&resolved.dir, &resolved.name, Mode::from_raw_mode(0o777)) {
+            Ok(()) => {}
+            Err(Errno::EXIST) => return Err(Error::Exists { path: path.as_path().to_owned() }),
+            Err(errno) => return Err(refused("mkdir", path.as_path())(errno)),
+        }
     }
-    let resolved = path.resolve_name(Access::Write)?;
-    match rustix::fs::mkdirat(&resolved.dir, &resolved.name, Mode::from_raw_mode(0o777)) {
+    match permissions {
+        // An existing name must be a directory.
+        None if parents => path.open_directory().map(drop),
+        None => Ok(()),
+        Some(mode) => {
+            let directory = path.open_directory()?;
+            if let Some(guard) = path.roots().guard() {
+                check_open(guard, &directory, Access::Write)?;
+            }
+            chmod_opened(&directory, mode).map_err(refused("chmod", path.as_path()))
+        }
+    }
+}
+
+/// Changes the mode of an open object. Its descriptor may be a path only, which `fchmod` does not accept.
+fn chmod_opened(object: &OwnedFd, mode: u32) -> Result<(), Errno> {
+    let name = format!("/proc/self/fd/{}", object.as_raw_fd());
+    rustix::fs::chmod(name, Mode::from_raw_mode(mode & 0o777))
+}
+
+/// Creates a symlink with this target. The target may lie anywhere, or not exist: every access through a symlink checks where it
+/// leads.
+pub fn make_symlink(path: &RootedPath, target: &str) -> Result<(), Error> {
+    let resolved = named(path, Access::Write)?;
+    match rustix::fs::symlinkat(target, &resolved.dir, &resolved.name) {
         Ok(()) => Ok(()),
         Err(Errno::EXIST) => Err(Error::Exists { path: path.as_path().to_owned() }),
-        Err(errno) => Err(refused("mkdir", path.as_path())(errno)),
+        Err(errno) => Err(refused("symlink", path.as_path())(errno)),
     }
 }
 

@@ -18,6 +18,9 @@ use rustix::fs::{Mode, OFlags, Stat};
 /// The largest file that can be edited or patched: the old and the new content are in memory.
 pub(super) const MAX_BYTES: u64 = 256 * 1024 * 1024;
 
+/// Lines that are named if the text to replace is ambiguous.
+const MAX_LINES: usize = 20;
+
 /// The text to replace in a file.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Edit {
@@ -158,9 +161,22 @@ fn replaced(text: &str, edit: &Edit) -> Result<(String, usize), EditError> {
 fn substitute(text: &str, old: &str, new: &str, all: bool) -> Result<(String, usize), EditError> {
     match memmem::find_iter(text.as_bytes(), old.as_bytes()).count() {
         0 => Err(EditError::NotFound),
-        count if count > 1 && !all => Err(EditError::Ambiguous { count }),
+        count if count > 1 && !all => Err(EditError::Ambiguous { count, lines: lines_of(text, old) }),
         count => Ok((text.replace(old, new), count)),
     }
+}
+
+/// The lines on which the first occurrences start, from 1.
+fn lines_of(text: &str, sought: &str) -> Vec<usize> {
+    let starts = memmem::find_iter(text.as_bytes(), sought.as_bytes()).take(MAX_LINES);
+    let (mut line, mut counted) = (1, 0);
+    starts
+        .map(|start| {
+            line += memchr::memchr_iter(b'\n', &text.as_bytes()[counted..start]).count();
+            counted = start;
+            line
+        })
+        .collect()
 }
 
 fn to_lf(text: &str) -> String {
@@ -190,7 +206,10 @@ mod tests {
 
     #[test]
     fn an_edit_that_could_mean_two_places_is_refused_with_their_count() {
-        assert_eq!(check("aXaXa", "a", "b").unwrap_err(), EditError::Ambiguous { count: 3 });
+        assert_eq!(
+            check("aX\naX\n\na", "a", "b").unwrap_err(),
+            EditError::Ambiguous { count: 3, lines: vec![1, 2, 4] }
+        );
         assert_eq!(check("abc", "z", "b").unwrap_err(), EditError::NotFound);
     }
 }

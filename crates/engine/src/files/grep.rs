@@ -54,6 +54,8 @@ pub struct GrepOptions {
     pub include: Vec<String>,
     /// Globs of files and directories to exclude.
     pub exclude: Vec<String>,
+    /// Whether a match may span lines; `.` then matches line ends too. Files larger than the memory of a search are skipped.
+    pub multiline: bool,
     /// The number of lines before each match.
     pub before: usize,
     /// The number of lines after each match.
@@ -77,6 +79,7 @@ impl GrepOptions {
             case: Case::default(),
             include: Vec::new(),
             exclude: Vec::new(),
+            multiline: false,
             before: 0,
             after: 0,
             hidden: false,
@@ -207,7 +210,11 @@ fn search_file(searcher: &mut Searcher, shared: &Shared<'_>, path: &Path, file: 
 
 fn matcher(grep: &GrepOptions) -> Result<RegexMatcher, Error> {
     let mut builder = RegexMatcherBuilder::new();
-    builder.line_terminator(Some(b'\n')).ban_byte(Some(b'\0')).multi_line(true).fixed_strings(grep.literal);
+    builder.ban_byte(Some(b'\0')).multi_line(true).fixed_strings(grep.literal);
+    match grep.multiline {
+        true => builder.dot_matches_new_line(true),
+        false => builder.line_terminator(Some(b'\n')),
+    };
     match grep.case {
         Case::Smart => builder.case_smart(true),
         Case::Sensitive => builder.case_insensitive(false),
@@ -224,6 +231,7 @@ fn searcher(grep: &GrepOptions) -> Searcher {
         .memory_map(MmapChoice::never())
         .heap_limit(Some(MAX_HEAP / threads()))
         .line_number(true)
+        .multi_line(grep.multiline)
         .before_context(grep.before)
         .after_context(grep.after)
         .build()

@@ -15,7 +15,7 @@ use super::scan::ScanBudget;
 /// The number of matches delivered at a time, so that a file with many matches needs little memory.
 const BATCH: usize = 64;
 
-/// One matching line. Bytes that are not UTF-8 appear as U+FFFD.
+/// One matching line, or several lines of a match that spans them. Bytes that are not UTF-8 appear as U+FFFD.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Match {
     /// The path of the file, as a continuation of the searched path.
@@ -24,7 +24,7 @@ pub struct Match {
     pub line: u64,
     /// The position of the first match in the line, in bytes from 1.
     pub column: u64,
-    /// The line without its ending.
+    /// The line without its ending; the lines of a match that spans several.
     pub text: String,
     /// The lines before it, as many as were requested and exist.
     pub before: Vec<String>,
@@ -52,8 +52,8 @@ pub(super) struct FileSink<'a, 'b> {
     path: &'a Path,
     /// The last lines, as context of the next match.
     recent: VecDeque<(u64, String)>,
-    /// Matches, oldest first; the last ones may need more lines of context.
-    matches: VecDeque<Match>,
+    /// Matches with the number of their last line, oldest first; the last ones may need more lines of context.
+    matches: VecDeque<(Match, u64)>,
     pub(super) full: bool,
 }
 
@@ -64,7 +64,7 @@ impl<'a, 'b> FileSink<'a, 'b> {
 
     /// Delivers the remaining matches.
     pub(super) fn finish(mut self) -> bool {
-        let rest: Vec<Match> = self.matches.drain(..).collect();
+        let rest: Vec<Match> = self.matches.drain(..).map(|(found, _)| found).collect();
         if !rest.is_empty() {
             (self.shared.deliver)(rest);
         }
@@ -75,8 +75,9 @@ impl<'a, 'b> FileSink<'a, 'b> {
     fn pass(&mut self, line: u64, text: &str) {
         let after = self.shared.grep.after as u64;
         if after > 0 {
-            for found in self.matches.iter_mut().rev().take_while(|found| line - found.line <= after) {
-                if found.line < line {
+            let is_near = |last: u64| line <= last.saturating_add(after);
+            for (found, last) in self.matches.iter_mut().rev().take_while(|(_, last)| is_near(*last)) {
+                if *last < line {
                     self.shared.bytes.fetch_add(text.len(), Ordering::Relaxed);
                     found.after.push(text.to_owned());
                 }
@@ -101,9 +102,9 @@ impl<'a, 'b> FileSink<'a, 'b> {
             return;
         }
         let after = self.shared.grep.after as u64;
-        let done = self.matches.partition_point(|found| found.line + after < line);
+        let done = self.matches.partition_point(|(_, last)| last + after < line);
         if done >= BATCH / 2 || after == 0 {
-            let ready: Vec<Match> = self.matches.drain(..done).collect();
+            let ready: Vec<Match> = self.matches.drain(..done).map(|(found, _)| found).collect();
             (self.shared.deliver)(ready);
         }
     }
@@ -142,16 +143,14 @@ impl Sink for FileSink<'_, '_> {
         let before = self.before(line);
         let size = text.len() + before.iter().map(String::len).sum::<usize>();
         self.shared.bytes.fetch_add(size, Ordering::Relaxed);
-        self.pass(line, &text);
+        let mut last = line;
+        for (number, text) in (line..).zip(text.split('\n')) {
+            self.pass(number, text);
+            last = number;
+        }
         self.hand_on(line);
-        self.matches.push_back(Match {
-            path: self.path.to_owned(),
-            line,
-            column,
-            text,
-            before,
-            after: Vec::new(),
-        });
+        let (path, after) = (self.path.to_owned(), Vec::new());
+        self.matches.push_back((Match { path, line, column, text, before, after }, last));
         Ok(self.shared.scan.check("grep").is_ok())
     }
 

@@ -45,7 +45,7 @@ mod watch_batch;
 mod write;
 
 pub use atomic::{NoObserver, WriteObserver, WriteStep};
-pub use change::{make_directory, remove, rename};
+pub use change::{make_directory, make_symlink, remove, rename};
 pub use copy::{CopyOptions, copy};
 pub use edit::{Edit, EditResult, PlannedEdit, edit, plan_edit};
 pub use glob::{GlobOptions, GlobResult, glob};

@@ -86,6 +86,16 @@ impl EventBuffer {
         }
     }
 
+    /// The old path of a rename whose new name has not been added.
+    pub(super) fn leaving(&self, cookie: u32) -> Option<&Path> {
+        self.leaving.get(&cookie).map(PathBuf::as_path)
+    }
+
+    /// Adds a rename of which both paths are known.
+    pub(super) fn renamed(&mut self, from: PathBuf, to: PathBuf) {
+        self.moved(from, to);
+    }
+
     /// Marks the batch as incomplete.
     pub(super) fn lose(&mut self) {
         self.overflow = true;

@@ -5,7 +5,7 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 
-use rustix::fs::{Mode, OFlags, Stat};
+use rustix::fs::{Mode, OFlags, Stat, Timespec, Timestamps, UTIME_OMIT};
 use rustix::io::Errno;
 
 use super::atomic::{CreateOptions, NewMode, NoObserver, StagedFile, WriteObserver, sync_directory};
@@ -58,6 +58,8 @@ pub struct WriteOptions {
     pub durability: Durability,
     /// The permission bits of the file; `None` keeps those of the replaced file, or uses the default.
     pub permissions: Option<u32>,
+    /// The modification time of the file, in milliseconds since the epoch; `None` is the time of the write.
+    pub mtime_ms: Option<i64>,
 }
 
 impl Default for WriteOptions {
@@ -69,6 +71,7 @@ impl Default for WriteOptions {
             expected_mtime_ms: None,
             durability: Durability::default(),
             permissions: None,
+            mtime_ms: None,
         }
     }
 }
@@ -157,8 +160,15 @@ pub fn write_observed(
                 steps,
             };
             let exclusive = options.mode == WriteMode::Create;
-            replace(path, (resolved, old), exclusive, &create, &mut |file| write_all(file, bytes))
-                .map(|(mtime_ms, created)| WriteResult { bytes: bytes.len() as u64, mtime_ms, created })
+            let fill = &mut |file: BorrowedFd<'_>| {
+                write_all(file, bytes)?;
+                set_mtime(file, options.mtime_ms)
+            };
+            replace(path, (resolved, old), exclusive, &create, fill).map(|(mtime_ms, created)| WriteResult {
+                bytes: bytes.len() as u64,
+                mtime_ms,
+                created,
+            })
         }
     }
 }
@@ -293,6 +303,7 @@ fn finish(
     if let Some(mode) = options.permissions {
         rustix::fs::fchmod(file, Mode::from_raw_mode(mode & 0o777)).map_err(refused("chmod", requested))?;
     }
+    set_mtime(file.as_fd(), options.mtime_ms).map_err(refused("set the time of", requested))?;
     if options.durability == Durability::Synced {
         rustix::fs::fsync(file).map_err(refused("fsync", requested))?;
         if created {
@@ -301,6 +312,16 @@ fn finish(
     }
     let stat = rustix::fs::fstat(file).map_err(refused("stat", requested))?;
     Ok(WriteResult { bytes: bytes.len() as u64, mtime_ms: mtime_ms(&stat), created })
+}
+
+/// Sets the modification time, if there is one to set.
+fn set_mtime(file: BorrowedFd<'_>, mtime_ms: Option<i64>) -> Result<(), Errno> {
+    let Some(mtime_ms) = mtime_ms else { return Ok(()) };
+    let modified =
+        Timespec { tv_sec: mtime_ms.div_euclid(1_000), tv_nsec: mtime_ms.rem_euclid(1_000) * 1_000_000 };
+    let times =
+        Timestamps { last_access: Timespec { tv_sec: 0, tv_nsec: UTIME_OMIT }, last_modification: modified };
+    rustix::fs::futimens(file, &times)
 }
 
 /// Opens a file, creating it if it is missing; returns whether it was created.

@@ -71,7 +71,7 @@ impl Policy {
             let rules = self.settings.rules.iter().filter(|rule| !rule.is_about_files());
             self.first_match((command, classes), query, rules, (&mut may_ask, recorder))
         } else {
-            let rules = self.candidates(command.program());
+            let rules = self.candidates(command.program(), command.words.get(1..).unwrap_or_default());
             self.first_match((command, classes), query, rules, (&mut may_ask, recorder))
         };
         let decision = by_rule.unwrap_or_else(|| match command.kind {
@@ -179,18 +179,10 @@ impl Policy {
         }
     }
 
-    /// Rules that could match a program, in order.
-    pub(super) fn candidates(&self, program: &str) -> impl Iterator<Item = &Rule> {
-        let named = self.named.get(base_name(program)).map(Vec::as_slice).unwrap_or_default();
-        let (mut named, mut unnamed) = (named.iter().peekable(), self.unnamed.iter().peekable());
-        std::iter::from_fn(move || {
-            let next = match (named.peek(), unnamed.peek()) {
-                (Some(one), Some(other)) if one < other => named.next(),
-                (Some(_), None) => named.next(),
-                _ => unnamed.next(),
-            };
-            next.and_then(|&at| self.settings.rules.get(at))
-        })
+    /// Rules that could match a command, in order.
+    pub(super) fn candidates(&self, program: &str, arguments: &[Word]) -> impl Iterator<Item = &Rule> {
+        let found = self.commands.candidates(program, arguments);
+        found.into_iter().filter_map(|at| self.settings.rules.get(at))
     }
 
     fn by_default(&self, command: &str) -> Decision {

@@ -11,6 +11,7 @@
 mod analyze;
 mod assignments;
 mod classes;
+mod command_index;
 mod conditions;
 mod decision;
 mod environment;
@@ -42,9 +43,9 @@ pub use pattern::{ArgvPattern, Glob};
 pub use query::{Access, CommandLine, PathAccess, PolicyOperation, PolicyQuery};
 pub use rule::{Example, Matcher, PolicyError, Rule, RuleAccess};
 
-use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
+use command_index::CommandIndex;
 use explain::{DecisionRecorder, ExplanationRecorder, NoRecorder};
 use path_index::PathIndex;
 
@@ -82,10 +83,8 @@ impl Default for PolicySettings {
 #[derive(Debug, Clone, Default)]
 pub struct Policy {
     settings: PolicySettings,
-    /// Indexes of rules that name one program, by its base name.
-    named: HashMap<String, Vec<usize>>,
-    /// Indexes of rules that may match any program.
-    unnamed: Vec<usize>,
+    /// Index of rules on commands.
+    commands: CommandIndex,
     /// Index of rules on files.
     paths: PathIndex,
     uses_classes: bool,
@@ -122,10 +121,7 @@ impl Policy {
             self.restricts_files |= is_strict;
             return;
         }
-        match rule.program_name() {
-            Some(name) => self.named.entry(name.to_owned()).or_default().push(at),
-            None => self.unnamed.push(at),
-        }
+        self.commands.add(rule, at);
         // The directory is ignored: commands that cannot be analyzed may change it.
         let conditions = Conditions { cwd: Vec::new(), ..rule.conditions.clone() };
         if is_strict && conditions == Conditions::default() {

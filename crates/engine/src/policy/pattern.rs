@@ -174,6 +174,11 @@ impl ArgvPattern {
         self.program.is_literal().then(|| base_name(self.program.as_str()))
     }
 
+    /// The first argument if the pattern has one without wildcards.
+    pub(super) fn first_argument(&self) -> Option<&str> {
+        self.arguments.first().filter(|glob| glob.is_literal()).map(Glob::as_str)
+    }
+
     /// Whether it matches only the program without arguments.
     pub fn is_bare(&self) -> bool {
         self.arguments.is_empty() && !self.open_ended

@@ -25,6 +25,8 @@ pub(super) struct ChildInstructions {
     pub(super) envp: *const *const c_char,
     /// Standard input, output and error.
     pub(super) stdio: [RawFd; 3],
+    /// Descriptors that the program inherits beside them, under the same numbers; -1 for none.
+    pub(super) inherited: [RawFd; 2],
     /// The working directory.
     pub(super) cwd: RawFd,
     /// How it is separated from the daemon's session.
@@ -112,13 +114,9 @@ fn run(instructions: &ChildInstructions) -> (i32, isize) {
                 return (0, -result);
             }
         }
-        let mut target = 0;
-        while target < 3 {
-            result = call(libc::SYS_dup3 as usize, [instructions.stdio[target] as usize, target, 0, 0, 0]);
-            if result < 0 {
-                return (0, -result);
-            }
-            target += 1;
+        result = set_descriptors(instructions);
+        if result < 0 {
+            return (0, -result);
         }
         if instructions.confined.is_null() {
             result = call(libc::SYS_fchdir as usize, [instructions.cwd as usize, 0, 0, 0, 0]);
@@ -126,12 +124,6 @@ fn run(instructions: &ChildInstructions) -> (i32, isize) {
                 return (0, -result);
             }
         }
-        // Descriptors that the daemon inherited must not reach the command. Before Linux 5.9 this fails, and those
-        // without close-on-exec do.
-        call(
-            libc::SYS_close_range as usize,
-            [3, u32::MAX as usize, libc::CLOSE_RANGE_CLOEXEC as usize, 0, 0],
-        );
         if !instructions.open_files.is_null() {
             let limit = instructions.open_files as usize;
             // Always permitted: these are the former limits of the parent.
@@ -149,6 +141,44 @@ fn run(instructions: &ChildInstructions) -> (i32, isize) {
             return (step as i32, error);
         }
         (0, execute(instructions))
+    }
+}
+
+/// Gives the command its three standard streams and the inherited descriptors, and no other; a negative result is an error
+/// number.
+///
+/// # Safety
+/// Only for a child between clone and exec.
+unsafe fn set_descriptors(instructions: &ChildInstructions) -> isize {
+    // SAFETY: the calls affect the descriptors of this child only.
+    unsafe {
+        let mut target = 0;
+        while target < 3 {
+            let from = instructions.stdio[target] as usize;
+            let result = call(libc::SYS_dup3 as usize, [from, target, 0, 0, 0]);
+            if result < 0 {
+                return result;
+            }
+            target += 1;
+        }
+        // Descriptors that the daemon inherited must not reach the command. Before Linux 5.9 this fails, and those
+        // without close-on-exec do.
+        call(
+            libc::SYS_close_range as usize,
+            [3, u32::MAX as usize, libc::CLOSE_RANGE_CLOEXEC as usize, 0, 0],
+        );
+        let mut index = 0;
+        while index < 2 {
+            if instructions.inherited[index] >= 0 {
+                let fd = instructions.inherited[index] as usize;
+                let result = call(libc::SYS_fcntl as usize, [fd, libc::F_SETFD as usize, 0, 0, 0]);
+                if result < 0 {
+                    return result;
+                }
+            }
+            index += 1;
+        }
+        0
     }
 }
 

@@ -146,6 +146,9 @@ impl Relay {
                     let _sent = reply.send(answer.await);
                 });
             }
+            // A keeper's terminal is reached through its own connection.
+            SupervisorCommand::CatchUp { reply } => drop(reply),
+            SupervisorCommand::SignalForeground { reply, .. } => drop(reply),
             SupervisorCommand::Terminal { reply } => {
                 // The requester waits for the keeper.
                 let _sent = reply.send(Examination(self.keeper.terminal()));

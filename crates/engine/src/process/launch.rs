@@ -18,6 +18,7 @@ use super::descendants;
 use super::guardian::{self, Guarded};
 use super::limits::{ChildLimits, Limiter, MAX_JOINED_GROUPS};
 use super::orphans;
+use super::side_channel;
 use super::spawn::{self, PendingExec, SpawnError, SpawnRequest, SpawnedChild};
 use super::spec::{ProcessSpec, Stdin};
 use super::streams::{self, Input, Output, Wiring};
@@ -212,6 +213,8 @@ impl Launcher {
         let argv = spec.program.argv();
         let candidates = self.candidates();
         let (held, limited) = self.prepare_limits(spec)?;
+        // Closed here after the start, so that the end of the program is the end of its reports.
+        let side_ends = spec.side_pipes.as_ref().and_then(|pipes| pipes.take());
         let request = |cgroup: Option<_>| SpawnRequest {
             argv: &argv,
             arg0: spec.arg0.as_deref(),
@@ -219,6 +222,7 @@ impl Launcher {
             mark: Some((MARK, id)),
             cwd,
             stdio: wiring.child.each_ref().map(AsFd::as_fd),
+            inherited: side_channel::borrowed(&side_ends),
             session_mode: match (spec.terminal, cgroup) {
                 (Some(_), _) => SessionMode::Terminal,
                 (None, Some(_)) if !self.has_terminal => SessionMode::Group,

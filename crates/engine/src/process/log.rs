@@ -12,6 +12,7 @@
 use std::collections::VecDeque;
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::SystemTime;
 
 use bytes::{Bytes, BytesMut};
 use tokio::sync::{Notify, watch};
@@ -19,7 +20,9 @@ use tokio::sync::{Notify, watch};
 use super::flow::Capacity;
 use super::spec::{ExitStatus, ProcessSummary, Stream};
 use super::spill::{Spill, SpilledChunk};
+use super::state::ProcessState;
 use super::text::cut_at_character;
+use super::times::TimeMarks;
 
 /// A position in a log: the number of bytes before it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Hash)]
@@ -28,25 +31,6 @@ pub struct Cursor(pub u64);
 /// Overhead of a chunk: its entry and the bookkeeping of the allocator. Counted, so that a program that writes single
 /// bytes does not use a hundred times its limit.
 const CHUNK_COST: usize = 128;
-
-/// The state of a process as published by its log. Values are only added, never taken back.
-#[derive(Debug, Clone, Default)]
-pub struct ProcessState {
-    /// The pid of the leader, once it runs.
-    pub pid: Option<i32>,
-    /// The cursor of the next byte.
-    pub end: Cursor,
-    /// Bytes of standard output, or of the terminal, so far.
-    pub stdout_bytes: u64,
-    /// Bytes of standard error so far.
-    pub stderr_bytes: u64,
-    /// The leader has exited; output may still follow.
-    pub exited: Option<ExitStatus>,
-    /// The end of the log.
-    pub closed: Option<Arc<ProcessSummary>>,
-    /// The relay to the keeper has ended; the process may continue.
-    pub is_disconnected: bool,
-}
 
 /// The position of a reader: its cursor, and whether it has passed the entry of the exit.
 #[derive(Debug, Clone, Copy)]
@@ -130,6 +114,7 @@ struct Held {
     end: u64,
     spill: Option<Spill>,
     exit: Option<ExitEntry>,
+    times: TimeMarks,
     /// The position of the primary reader; `None` if there is none.
     primary: Option<u64>,
     /// How many primary readers there have been; the number of the one that counts.
@@ -171,6 +156,12 @@ impl OutputLog {
     /// The oldest position still held.
     pub(super) fn first(&self) -> Cursor {
         Cursor(self.held().first)
+    }
+
+    /// The position of the first output since `time`, or the end.
+    pub(super) fn since(&self, time: SystemTime) -> Cursor {
+        let held = self.held();
+        Cursor(held.times.since(time).unwrap_or(held.end))
     }
 
     /// Bytes held in memory.
@@ -324,6 +315,7 @@ impl OutputLog {
         let end = {
             let mut held = self.held();
             let start = held.end;
+            held.times.note(SystemTime::now(), start);
             held.end += bytes.len() as u64;
             let chunk = Chunk { start, stream, bytes };
             held.memory += chunk.cost();

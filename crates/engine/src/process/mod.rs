@@ -19,12 +19,14 @@ mod proc;
 mod reader;
 mod runaways;
 mod session_leader;
+mod side_channel;
 mod signal;
 mod socket_activation;
 mod spawn;
 mod spec;
 mod spill;
 mod start_time;
+mod state;
 mod stdin;
 mod streams;
 mod supervisor;
@@ -32,6 +34,7 @@ pub(crate) mod sys;
 mod terminal_reader;
 mod terminal_state;
 mod text;
+mod times;
 mod tree;
 mod waits;
 
@@ -50,11 +53,12 @@ pub use guardian::guard;
 pub use keeper::{Keeper, KeeperEvent, KeeperReply, KeptProcess, NextKeeperEvent};
 pub use launch::Containment;
 pub(crate) use launch::Launcher;
-pub use log::{Cursor, ProcessState};
+pub use log::Cursor;
 pub use open_files::raise_open_file_limit;
 pub use reader::{Item, LogReader};
 pub(crate) use runaways::end_runaways;
 pub use session_leader::spawn_session_leader;
+pub use side_channel::{SideChannel, SidePipes};
 pub use signal::Signal;
 pub use socket_activation::activation_sockets;
 pub use spec::{
@@ -62,6 +66,7 @@ pub use spec::{
     TerminalSize,
 };
 pub(crate) use start_time::StartTime;
+pub use state::ProcessState;
 pub(crate) use sys::release_memory;
 pub use terminal_state::{TerminalState, TerminalWait};
 pub use tree::{KillOutcome, TreeMember};
@@ -98,6 +103,8 @@ pub struct ProcessLimits {
 /// The entry of a process in listings.
 #[derive(Debug, Clone)]
 pub struct Description {
+    /// The name that its user gave it.
+    pub name: Option<String>,
     /// The arguments as passed to the kernel.
     pub argv: Vec<String>,
     /// Its working directory at the start.
@@ -149,6 +156,7 @@ impl Process {
         let log = Arc::new(OutputLog::new(bounds.log_bytes));
         let argv = spec.program.argv();
         let description = Description {
+            name: spec.name.clone(),
             argv,
             cwd: spec.cwd.as_path().to_owned(),
             has_terminal: spec.terminal.is_some(),
@@ -227,6 +235,12 @@ impl Process {
         self.shared.log.first()
     }
 
+    /// The position of the first output since a time, to about a second (coarser in a long log); the end if there is none.
+    /// A process of a keeper has the times at which its output arrived here.
+    pub fn since(&self, time: SystemTime) -> Cursor {
+        self.shared.log.since(time)
+    }
+
     /// Bytes of output held in memory.
     pub fn memory(&self) -> usize {
         self.shared.log.memory()
@@ -298,6 +312,30 @@ impl Process {
         self.shared
             .commands
             .send(SupervisorCommand::Resize { size, reply })
+            .await
+            .map_err(|_ended| Error::Gone)?;
+        answer.await.map_err(|_ended| Error::Gone)?
+    }
+
+    /// Reads what its terminal holds now, and returns the end of the log: everything that the program wrote before this call
+    /// is before it. Fails with [`Error::Gone`] when the process has ended.
+    pub async fn catch_up(&self) -> Result<Cursor, Error> {
+        let (reply, answer) = oneshot::channel();
+        self.shared
+            .commands
+            .send(SupervisorCommand::CatchUp { reply })
+            .await
+            .map_err(|_ended| Error::Gone)?;
+        answer.await.map_err(|_ended| Error::Gone)
+    }
+
+    /// Sends a signal to the foreground process group of its terminal. Returns whether that is the leader's own group, which
+    /// then received it unless the signal ends processes.
+    pub async fn signal_foreground(&self, signal: Signal) -> Result<bool, Error> {
+        let (reply, answer) = oneshot::channel();
+        self.shared
+            .commands
+            .send(SupervisorCommand::SignalForeground { signal, reply })
             .await
             .map_err(|_ended| Error::Gone)?;
         answer.await.map_err(|_ended| Error::Gone)?

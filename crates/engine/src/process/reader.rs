@@ -5,8 +5,9 @@ use std::sync::Arc;
 use bytes::Bytes;
 use tokio::sync::watch;
 
-use super::log::{Cursor, Found, OutputLog, Position, ProcessState};
+use super::log::{Cursor, Found, OutputLog, Position};
 use super::spec::{ExitStatus, ProcessSummary, Stream};
+use super::state::ProcessState;
 
 /// The next item of a log.
 #[derive(Debug)]

@@ -63,6 +63,7 @@ pub(super) fn clone_session_leader(
         mark: None,
         cwd: cwd.as_fd(),
         stdio,
+        inherited: [None; 2],
         session_mode: SessionMode::Session,
         cgroup: None,
         joins: [None; MAX_JOINED_GROUPS],

@@ -45,6 +45,8 @@ pub(super) struct SpawnRequest<'a> {
     pub(super) mark: Option<(&'a str, &'a str)>,
     pub(super) cwd: BorrowedFd<'a>,
     pub(super) stdio: [BorrowedFd<'a>; 3],
+    /// Descriptors that the program inherits beside the standard streams.
+    pub(super) inherited: [Option<BorrowedFd<'a>>; 2],
     pub(super) session_mode: SessionMode,
     pub(super) cgroup: Option<BorrowedFd<'a>>,
     /// `tasks` files of cgroups for the child to join.
@@ -209,6 +211,7 @@ impl Strings {
             script_argv: std::ptr::null_mut(),
             envp: self.envp.as_ptr(),
             stdio: start.stdio.map(|fd| fd.as_raw_fd()),
+            inherited: start.inherited.map(|fd| fd.map_or(-1, |fd| fd.as_raw_fd())),
             cwd: start.cwd.as_raw_fd(),
             session_mode: start.session_mode,
             reset: ignored_signals(),

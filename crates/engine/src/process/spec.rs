@@ -9,6 +9,7 @@ use std::time::Duration;
 use bytes::Bytes;
 
 use super::Signal;
+use super::side_channel::SidePipes;
 use super::tree::TreeMember;
 use crate::files::RootedPath;
 use crate::limits::OnOutputLimit;
@@ -88,6 +89,8 @@ pub struct ProcessSpec {
     pub program: Program,
     /// The first argument as the program sees it, if that is not its own name.
     pub arg0: Option<String>,
+    /// The name that its user gave it. The caller ensures that it is unique.
+    pub name: Option<String>,
     /// The working directory. Opened when the child is created, so that it cannot be swapped in between.
     pub cwd: RootedPath,
     /// The whole environment, already filtered.
@@ -99,6 +102,8 @@ pub struct ProcessSpec {
     /// Whether standard error is the pipe of standard output, so that lines keep the order in which they were written. A
     /// terminal always has one stream.
     pub merges_stderr: bool,
+    /// Two more pipes, for a program that the caller controls.
+    pub side_pipes: Option<Arc<SidePipes>>,
     /// The time after which its tree is killed.
     pub stop_after: Option<Duration>,
     /// How many bytes it may write.

@@ -18,10 +18,12 @@ use super::drain::Drain;
 use super::flow::Flow;
 use super::launch::{Launcher, RunningChild};
 use super::limits::LimitEvents;
+use super::log::Cursor;
 use super::log::OutputLog;
 use super::spec::{ExitCause, ExitStatus, ProcessSpec, ProcessSummary, Stdin, Stream, TerminalSize};
 use super::stdin::{InputRequest, StdinQueue};
 use super::streams::Output;
+use super::sys;
 use super::terminal_state::{self, Examination};
 use super::tree::KillOutcome;
 use super::waits::{discard, next_output, wait_ending, wait_exit, yield_to_ready_tasks};
@@ -38,6 +40,10 @@ pub(super) enum SupervisorCommand {
     Kill { signal: Signal, reply: oneshot::Sender<Result<KillOutcome, Error>> },
     /// Change the size of the terminal.
     Resize { size: TerminalSize, reply: oneshot::Sender<Result<(), Error>> },
+    /// Read what the terminal holds; the reply is the end of the log.
+    CatchUp { reply: oneshot::Sender<Cursor> },
+    /// Signal the foreground process group of the terminal; the reply is whether that is the group of the leader.
+    SignalForeground { signal: Signal, reply: oneshot::Sender<Result<bool, Error>> },
     /// Examine the terminal; the reply is the examination, which the requester runs.
     Terminal { reply: oneshot::Sender<Examination> },
 }
@@ -228,6 +234,10 @@ impl Supervisor {
             SupervisorEvent::Output { index, bytes: Some(bytes) } => self.take_output(index, bytes),
             SupervisorEvent::Output { index, bytes: None } => self.end_output(index),
             SupervisorEvent::Exited(exit) => self.leader_ended(exit).await,
+            SupervisorEvent::Command(SupervisorCommand::CatchUp { reply }) => {
+                self.read_backlog().await;
+                let _sent = reply.send(self.log.state().borrow().end);
+            }
             SupervisorEvent::Command(command) => self.handle_command(command),
             SupervisorEvent::Input(request) => self.stdin.accept(request, &mut self.live.input),
             SupervisorEvent::InputMoved(moved) => self.stdin.moved(moved, &mut self.live.input),
@@ -291,17 +301,22 @@ impl Supervisor {
         self.launcher.reaped(self.live.pid);
         self.live.tree.reaped();
         self.exit = Some((exit, self.started_at.elapsed()));
+        self.read_backlog().await;
+        self.drain = Some(Drain::new(&self.live.outputs, &self.bounds));
+        self.log_exit_if_drained();
+        if !self.is_exit_logged {
+            self.log.exited(exit);
+        }
+    }
+
+    /// Records what the terminal holds now.
+    async fn read_backlog(&mut self) {
         if let [output] = self.live.outputs.as_mut_slice()
             && output.stream == Stream::Terminal
         {
             for bytes in output.read_terminal_backlog().await {
                 self.record(Stream::Terminal, bytes);
             }
-        }
-        self.drain = Some(Drain::new(&self.live.outputs, &self.bounds));
-        self.log_exit_if_drained();
-        if !self.is_exit_logged {
-            self.log.exited(exit);
         }
     }
 
@@ -350,11 +365,29 @@ impl Supervisor {
                 };
                 let _sent = reply.send(resized);
             }
+            // Handled where it can wait.
+            SupervisorCommand::CatchUp { reply } => {
+                let _sent = reply.send(self.log.state().borrow().end);
+            }
+            SupervisorCommand::SignalForeground { signal, reply } => {
+                let _sent = reply.send(self.signal_foreground(signal));
+            }
             SupervisorCommand::Terminal { reply } => {
                 let probe = self.terminal().map(Output::probe);
                 let _sent = reply.send(Examination(Box::pin(terminal_state::examine(probe))));
             }
         }
+    }
+
+    fn signal_foreground(&self, signal: Signal) -> Result<bool, Error> {
+        let group = self.terminal().and_then(Output::foreground_group).ok_or(Error::Gone)?;
+        let is_own = group == self.live.pid;
+        match is_own {
+            true if signal.ends() => {}
+            true => drop(self.live.tree.signal_group(signal)),
+            false => drop(sys::send_to_group(group, signal)),
+        }
+        Ok(is_own)
     }
 
     fn terminal(&self) -> Option<&Output> {

@@ -313,7 +313,7 @@ fn note_all(seen: &mut Vec<TreeMember>, alive: Vec<(TreeMember, OwnedFd)>) -> Ve
 fn named(pids: Vec<i32>) -> Vec<TreeMember> {
     let mut members: Vec<TreeMember> =
         pids.into_iter().map(|pid| TreeMember { pid, name: proc::name(pid) }).collect();
-    members.sort();
+    members.sort_unstable();
     members
 }
 

@@ -304,7 +304,7 @@ fn hidden(confinement: &Confinement) -> BTreeMap<PathBuf, Vec<PathBuf>> {
     let exposed = outermost(exposed.into_iter().filter(is_visible).collect());
     let mut hidden: BTreeMap<PathBuf, Vec<PathBuf>> = BTreeMap::new();
     let mut paths: Vec<PathBuf> = layers.iter().flat_map(|layer| real(&layer.hide)).collect();
-    paths.sort();
+    paths.sort_unstable();
     for path in paths {
         let is_exposed =
             |outer: &PathBuf| exposed.iter().any(|inner| inner.starts_with(outer) && path.starts_with(inner));
@@ -353,7 +353,7 @@ fn overlap(some: &[PathBuf], others: &[PathBuf]) -> Vec<PathBuf> {
 
 /// Paths that are not below another one.
 fn outermost(mut paths: Vec<PathBuf>) -> Vec<PathBuf> {
-    paths.sort();
+    paths.sort_unstable();
     paths.dedup_by(|later, earlier| later.starts_with(earlier));
     paths
 }

@@ -53,11 +53,13 @@ fn spec(program: Program) -> ProcessSpec {
     ProcessSpec {
         program,
         arg0: None,
+        name: None,
         cwd: directory(&std::env::temp_dir()),
         env: env.into_iter().collect(),
         terminal: None,
         stdin: Stdin::Open,
         merges_stderr: false,
+        side_pipes: None,
         stop_after: None,
         output_limit: None,
         is_text: true,

@@ -89,29 +89,58 @@ fn join(lines: &[FileLine<'_>], ending: &[u8], ends_open: bool) -> Vec<u8> {
 fn find<'a>(
     lines: &[FileLine<'a>],
     chunk: &'a Chunk,
-    mut at: usize,
+    at: usize,
     ending: &'a [u8],
     path: &Path,
 ) -> Result<Splice<'a>, PatchError> {
-    if let Some(context) = &chunk.context {
-        let sought = [context.as_bytes()];
-        let Some(found) = seek(lines, &sought, at, false) else {
-            return Err(PatchError::NoContext { path: path.to_owned(), context: context.clone() });
-        };
-        at = found + 1;
+    let starts = match &chunk.context {
+        None => vec![at],
+        Some(context) => {
+            let found = seek(lines, &[context.as_bytes()], at, false, None);
+            found.iter().map(|line| line + 1).collect()
+        }
+    };
+    if let (true, Some(context)) = (starts.is_empty(), &chunk.context) {
+        return Err(PatchError::NoContext { path: path.to_owned(), context: context.clone() });
     }
     for reading in readings(&chunk.lines) {
         let old: Vec<&[u8]> = reading.iter().filter_map(|line| present(line)).collect();
         if old.is_empty() {
-            return Ok(Splice { start: lines.len(), length: 0, lines: rebuilt(&[], &reading, ending) });
+            // Without old lines, a unified diff names the line after which the new ones are inserted.
+            let line = chunk.old_range.filter(|(_, count)| *count == 0).map(|(line, _)| line);
+            let start = line.filter(|line| (at..lines.len()).contains(line)).unwrap_or(lines.len());
+            return Ok(Splice { start, length: 0, lines: rebuilt(&[], &reading, ending) });
         }
-        if let Some(start) = seek(lines, &old, at, chunk.at_end) {
+        let found = places(lines, &old, &starts, chunk);
+        if let [start] = found[..] {
             let matched = &lines[start..start + old.len()];
             return Ok(Splice { start, length: old.len(), lines: rebuilt(matched, &reading, ending) });
         }
+        if !found.is_empty() {
+            let lines = found.iter().map(|start| start + 1).collect();
+            return Err(PatchError::Ambiguous { path: path.to_owned(), first: first_line(chunk), lines });
+        }
     }
+    Err(PatchError::NoLines { path: path.to_owned(), first: first_line(chunk) })
+}
+
+/// The first line of a chunk that must exist.
+fn first_line(chunk: &Chunk) -> String {
     let first = chunk.lines.iter().find_map(present).unwrap_or_default();
-    Err(PatchError::NoLines { path: path.to_owned(), first: String::from_utf8_lossy(first).into_owned() })
+    String::from_utf8_lossy(first).into_owned()
+}
+
+/// The places of the old lines: that of the line number in the header of the chunk, or all of them, or the first one
+/// after each line that the context may be.
+fn places(lines: &[FileLine<'_>], old: &[&[u8]], starts: &[usize], chunk: &Chunk) -> Vec<usize> {
+    let named = chunk.old_range.and_then(|(line, _)| line.checked_sub(1));
+    let all = |start: &usize| seek(lines, old, *start, chunk.at_end, named);
+    let mut found: Vec<usize> = match chunk.context {
+        None => starts.iter().flat_map(all).collect(),
+        Some(_) => starts.iter().filter_map(|start| all(start).first().copied()).collect(),
+    };
+    found.dedup();
+    found
 }
 
 /// The interpretations of a chunk's lines, best first: an empty line of the patch is a line of the file or not; each
@@ -162,17 +191,33 @@ fn rebuilt<'a>(matched: &[FileLine<'a>], reading: &[&'a Line], ending: &'a [u8])
 /// The ways to compare two lines.
 type Same = fn(&[u8], &[u8]) -> bool;
 
-/// Searches for lines: exactly, then without trailing blanks, then without surrounding blanks.
-fn seek(lines: &[FileLine<'_>], sought: &[&[u8]], from: usize, at_end: bool) -> Option<usize> {
-    let last = lines.len().checked_sub(sought.len())?;
+/// Places that are collected and reported; a chunk that fits more of them is ambiguous anyway.
+const MAX_PLACES: usize = 20;
+
+/// Searches for lines: exactly, then without trailing blanks, then without surrounding blanks. Returns the first places of
+/// the strictest comparison that finds any; only the `named` place if that is one of them.
+fn seek(
+    lines: &[FileLine<'_>],
+    sought: &[&[u8]],
+    from: usize,
+    at_end: bool,
+    named: Option<usize>,
+) -> Vec<usize> {
+    let Some(last) = lines.len().checked_sub(sought.len()) else { return Vec::new() };
     let first = if at_end { last.max(from) } else { from };
     let same: [Same; 3] = [
         |a, b| a == b,
         |a, b| a.trim_ascii_end() == b.trim_ascii_end(),
         |a, b| a.trim_ascii() == b.trim_ascii(),
     ];
-    same.iter().find_map(|same| {
-        (first..=last)
-            .find(|start| lines[*start..].iter().zip(sought).all(|(line, sought)| same(line.text, sought)))
-    })
+    let places = |same: &Same| -> Vec<usize> {
+        let is_place =
+            |start: &usize| lines[*start..].iter().zip(sought).all(|(line, sought)| same(line.text, sought));
+        // Tested first, because it may come after the places that are collected.
+        match named.filter(|named| (first..=last).contains(named) && is_place(named)) {
+            Some(named) => vec![named],
+            None => (first..=last).filter(is_place).take(MAX_PLACES).collect(),
+        }
+    };
+    same.iter().map(places).find(|places| !places.is_empty()).unwrap_or_default()
 }

@@ -33,6 +33,8 @@ pub enum Hunk {
 pub struct Chunk {
     /// A line somewhere above the change.
     pub context: Option<String>,
+    /// The first old line and the number of old lines, as in the header of a unified diff.
+    pub old_range: Option<(usize, usize)>,
     /// The lines of the change.
     pub lines: Vec<Line>,
     /// Whether the change is at the end of the file.
@@ -144,7 +146,8 @@ impl<'a> Parser<'a> {
             } else if is_header(line) {
                 break;
             } else if let Some(rest) = line.strip_prefix("@@") {
-                chunks.push(Chunk { context: context(rest), ..Chunk::default() });
+                let (context, old_range) = header(rest);
+                chunks.push(Chunk { context, old_range, ..Chunk::default() });
             } else {
                 let parsed = self.line(line)?;
                 // The first change may have no `@@`; a change after an end of file needs one.
@@ -185,14 +188,18 @@ fn is_header(line: &str) -> bool {
     [ADD, DELETE, UPDATE, MOVE].iter().any(|header| line.starts_with(header))
 }
 
-/// The context after `@@`; `None` if empty; without the line numbers of a unified diff.
-fn context(rest: &str) -> Option<String> {
-    let mut text = rest.strip_prefix(' ').unwrap_or(rest);
+/// The context after `@@`, `None` if empty, and the old lines if the header is one of a unified diff.
+fn header(rest: &str) -> (Option<String>, Option<(usize, usize)>) {
+    let (mut text, mut old_range) = (rest.strip_prefix(' ').unwrap_or(rest), None);
     if let Some((numbers, heading)) =
         text.trim_start().strip_prefix('-').and_then(|text| text.split_once("@@"))
         && numbers.chars().all(|letter| letter.is_ascii_digit() || matches!(letter, ',' | ' ' | '+'))
     {
-        text = heading.strip_prefix(' ').unwrap_or(heading);
+        let old = numbers.split(' ').next().unwrap_or_default();
+        let (line, count) = old.split_once(',').unwrap_or((old, "1"));
+        old_range = line.parse().ok().zip(count.parse().ok());
+        // What follows is only a label.
+        text = if old_range.is_some() { "" } else { heading.strip_prefix(' ').unwrap_or(heading) };
     }
-    if text.trim().is_empty() { None } else { Some(text.to_owned()) }
+    (Some(text.to_owned()).filter(|text| !text.trim().is_empty()), old_range)
 }

@@ -89,6 +89,8 @@ impl Planner<'_> {
                 if self.plan.changes[index].after.take().is_none() {
                     return Err(missing(path));
                 }
+                // A unified diff that deletes a file first removes its lines.
+                self.plan.patched.updated.retain(|updated| *updated != path);
                 self.plan.patched.deleted.push(path);
             }
             Hunk::Update { path, move_to, chunks } => {

@@ -111,8 +111,18 @@ struct WatchEntry {
 struct NewDirectory {
     id: WatchId,
     below: PathBuf,
-    /// Whether its entries are new too; false if it was moved, or may be known.
-    is_created: bool,
+    entries: NewEntries,
+}
+
+/// What is reported about the entries of a directory that appeared.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum NewEntries {
+    /// Nothing: they may be known.
+    Known,
+    /// They are new: they may be older than the watch of the directory.
+    Created,
+    /// They were renamed with the directory, which had this path below the watched one.
+    Renamed(PathBuf),
 }
 
 impl Instance {
@@ -151,7 +161,10 @@ impl Instance {
     pub(super) fn add_all(&self, id: WatchId) -> Result<(), Errno> {
         let Some((watched, is_recursive)) = self.shared.watched(id) else { return Ok(()) };
         match is_recursive {
-            true => self.shared.add_tree(&NewDirectory { id, below: PathBuf::new(), is_created: false }),
+            true => {
+                let (below, entries) = (PathBuf::new(), NewEntries::Known);
+                self.shared.add_tree(&NewDirectory { id, below, entries })
+            }
             false => self.shared.add(id, &watched.object, Path::new("")),
         }
     }
@@ -195,14 +208,16 @@ impl SharedInstance {
         Ok(())
     }
 
-    /// Watches a directory and all directories below it. The entries of a created one are reported, because they may be
-    /// older than its watch.
+    /// Watches a directory and all directories below it, and reports their entries if they are new there.
     fn add_tree(&self, new: &NewDirectory) -> Result<(), Errno> {
         let Some((watched, _)) = self.watched(new.id) else { return Ok(()) };
         let add = |directory: &OwnedFd, below: &Path| self.add(new.id, directory, below);
-        let found = |below: &Path| {
-            if new.is_created {
-                lock(&self.state).note(new.id, below, RawChange::Created);
+        let found = |below: &Path| match &new.entries {
+            NewEntries::Known => {}
+            NewEntries::Created => lock(&self.state).note(new.id, below, RawChange::Created),
+            NewEntries::Renamed(from) => {
+                let from = from.join(below.strip_prefix(&new.below).unwrap_or(below));
+                lock(&self.state).note_renamed(new.id, &from, below);
             }
         };
         let is_complete = tree::walk(&watched.object, &new.below, add, found)?;
@@ -295,6 +310,7 @@ impl WatchTable {
         for (id, below) in self.users.get(&number).cloned().unwrap_or_default() {
             let path = name.map_or_else(|| below.clone(), |name| below.join(name));
             let Some(change) = change(flags, cookie, below.as_os_str().is_empty()) else { continue };
+            let renamed_from = self.renamed_from(id, change);
             self.note(id, &path, change);
             let is_recursive = self.watches.get(&id).is_some_and(|entry| entry.is_recursive);
             if !is_recursive || name.is_none() || !flags.contains(ReadFlags::ISDIR) {
@@ -302,8 +318,8 @@ impl WatchTable {
             }
             match change {
                 RawChange::Created | RawChange::MovedTo(_) => {
-                    let is_created = change == RawChange::Created;
-                    appeared.push(NewDirectory { id, below: path, is_created });
+                    let entries = renamed_from.map_or(NewEntries::Created, NewEntries::Renamed);
+                    appeared.push(NewDirectory { id, below: path, entries });
                 }
                 // It may be outside now; if it is not, it appears under its new name.
                 RawChange::MovedFrom(_) => self.forget_below(inotify, id, &path),
@@ -318,7 +334,26 @@ impl WatchTable {
         let ids: Vec<WatchId> = self.watches.keys().copied().collect();
         ids.iter().for_each(|id| self.lose(*id));
         let recursive = ids.into_iter().filter(|id| self.watches[id].is_recursive);
-        recursive.map(|id| NewDirectory { id, below: PathBuf::new(), is_created: false }).collect()
+        let (below, entries) = (PathBuf::new(), NewEntries::Known);
+        recursive.map(|id| NewDirectory { id, below: below.clone(), entries: entries.clone() }).collect()
+    }
+
+    /// The old path of the object whose new name is reported, below the watched directory.
+    fn renamed_from(&self, id: WatchId, change: RawChange) -> Option<PathBuf> {
+        let (RawChange::MovedTo(cookie), Some(entry)) = (change, self.watches.get(&id)) else { return None };
+        let from = entry.buffer.leaving(cookie)?;
+        from.strip_prefix(&entry.watched.spelled).ok().map(Path::to_owned)
+    }
+
+    /// Notes an object that has another path because a directory above it was renamed.
+    fn note_renamed(&mut self, id: WatchId, from: &Path, to: &Path) {
+        let Some(entry) = self.watches.get_mut(&id) else { return };
+        let Some(to) = entry.watched.spell(to) else { return };
+        match entry.watched.spell(from) {
+            Some(from) => entry.buffer.renamed(from, to),
+            None => entry.buffer.add(to, RawChange::Created),
+        }
+        entry.due.get_or_insert_with(|| Time::now() + WINDOW);
     }
 
     fn note(&mut self, id: WatchId, below: &Path, change: RawChange) {
