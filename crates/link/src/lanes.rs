@@ -31,6 +31,7 @@ pub struct Outgoing {
     budget: ByteBudget,
     max_message: MaxMessage,
     compression: Option<Compression>,
+    binary: Option<BinaryMessages>,
 }
 
 /// The limit on messages to the peer; it may change when the peer's capabilities are known.
@@ -49,6 +50,16 @@ pub(crate) struct Compression(Arc<AtomicBool>);
 
 impl Compression {
     pub(crate) fn is_on(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// Whether the peer may send [binary messages](wire::binary) on a link. Once it may, it always may.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct BinaryMessages(Arc<AtomicBool>);
+
+impl BinaryMessages {
+    pub(crate) fn are_accepted(&self) -> bool {
         self.0.load(Ordering::Relaxed)
     }
 }
@@ -195,6 +206,29 @@ impl Outgoing {
         Outgoing { compression: Some(compression), ..self }
     }
 
+    /// True if the link carries [binary messages](wire::binary).
+    pub fn can_carry_binary(&self) -> bool {
+        self.binary.is_some()
+    }
+
+    /// Accepts binary messages of the peer from now on, if the link carries them; returns whether it does.
+    pub fn accept_binary(&self) -> bool {
+        if let Some(binary) = &self.binary {
+            binary.0.store(true, Ordering::Relaxed);
+        }
+        self.binary.is_some()
+    }
+
+    /// True if a message of the peer may be binary.
+    pub(crate) fn accepts_binary(&self) -> bool {
+        self.binary.as_ref().is_some_and(BinaryMessages::are_accepted)
+    }
+
+    /// The same lanes, on a link that carries binary messages.
+    pub(crate) fn with_binary(self, binary: BinaryMessages) -> Outgoing {
+        Outgoing { binary: Some(binary), ..self }
+    }
+
     /// Waits until the link has ended.
     pub async fn closed(&self) {
         self.control.closed().await;
@@ -240,7 +274,7 @@ pub(crate) fn lanes(limits: &Limits) -> (Outgoing, Lanes) {
     let budget = ByteBudget::new(limits.control_bytes);
     let max_message = MaxMessage(Arc::new(AtomicUsize::new(usize::MAX)));
     (
-        Outgoing { control, events, budget, max_message, compression: None },
+        Outgoing { control, events, budget, max_message, compression: None, binary: None },
         Lanes { control: control_end, events: events_end },
     )
 }

@@ -4,7 +4,7 @@ use std::io;
 
 use tokio::sync::mpsc;
 
-use crate::lanes::{Lanes, lanes};
+use crate::lanes::{BinaryMessages, Lanes, lanes};
 use crate::{Incoming, Limits, Link, Receiver, Writing};
 
 /// Messages on their way from one side to the other.
@@ -19,6 +19,7 @@ pub fn pair(limits: &Limits) -> (Link, Link) {
 
 fn end(limits: &Limits, to: mpsc::Sender<Incoming>, from: mpsc::Receiver<Incoming>) -> Link {
     let (outgoing, ends) = lanes(limits);
+    let outgoing = outgoing.with_binary(BinaryMessages::default());
     let source = futures_util::stream::unfold(from, async |mut from| Some((from.recv().await?, from)));
     Link {
         incoming: Receiver::new(source),

@@ -1,7 +1,7 @@
 //! Newline-delimited JSON over any pair of byte streams.
 //!
 //! Reading: CRLF counts as a newline, blank lines are skipped, the last line needs no newline, and a line over the limit is
-//! reported and skipped without being stored. Writing: responses first, all queued messages in one vectored write.
+//! reported and skipped without being stored. Binary messages stand between lines, if they were negotiated. Writing: responses first, all queued messages in one vectored write.
 
 use bytes::BytesMut;
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -29,6 +29,7 @@ where
     G: Future<Output = ()> + Send + 'static,
 {
     let (outgoing, ends) = lanes(limits);
+    let outgoing = outgoing.with_binary(lines.binary());
     Link {
         incoming: Receiver::new(lines),
         outgoing,

@@ -26,7 +26,7 @@ impl Answers {
             let outbound = self.0.recv().await?;
             outbound.written.hand_out();
             if !outbound.bytes.is_empty() {
-                return Some(outbound.bytes);
+                return Some(wire::binary::to_text(outbound.bytes));
             }
         }
     }

@@ -1,16 +1,17 @@
-//! The reading side of a byte stream: lines as messages.
+//! The reading side of a byte stream: lines as messages, and binary messages between them.
 
 use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
-use bytes::BytesMut;
+use bytes::{Buf as _, BytesMut};
 use futures_util::Stream;
 use tokio::io::AsyncRead;
 
 use crate::Incoming;
 use crate::budget::{Allowance, ByteBudget};
 use crate::intake::{Intake, is_blank};
+use crate::lanes::BinaryMessages;
 
 /// Texts up to this length are searched without memchr.
 const SHORT: usize = 512;
@@ -24,6 +25,9 @@ pub struct Lines<R> {
     scanned: usize,
     /// The length so far of a line over the limit, which is skipped.
     skipping: Option<u64>,
+    /// What is left of a binary message over the limit, which is skipped, and its length.
+    skipping_binary: Option<(u64, u64)>,
+    binary: BinaryMessages,
     line_bytes: usize,
     allowance: Allowance,
     state: InputState,
@@ -54,10 +58,66 @@ impl<R: AsyncRead + Unpin> Lines<R> {
     ) -> Lines<R> {
         let state = if has_ended { InputState::Ending } else { InputState::Open };
         let (intake, allowance) = (Intake::new(read), budget.allowance());
-        Lines { input, intake, scanned: 0, skipping: None, line_bytes, allowance, state }
+        Lines {
+            input,
+            intake,
+            scanned: 0,
+            skipping: None,
+            skipping_binary: None,
+            binary: BinaryMessages::default(),
+            line_bytes,
+            allowance,
+            state,
+        }
+    }
+
+    /// Whether the peer may send binary messages.
+    pub(crate) fn binary(&self) -> BinaryMessages {
+        self.binary.clone()
     }
 
     /// The next message in the buffer.
+    fn take_message(&mut self) -> Option<Incoming> {
+        if let Some((left, bytes)) = self.skipping_binary.take() {
+            return self.skip_binary(left, bytes);
+        }
+        match self.starts_binary() {
+            true => self.take_binary(),
+            false => self.take_line(),
+        }
+    }
+
+    /// Whether a binary message is at the start of the buffer.
+    fn starts_binary(&self) -> bool {
+        let starts_message = self.scanned == 0 && self.skipping.is_none();
+        starts_message && wire::binary::is_binary(&self.intake.buffer) && self.binary.are_accepted()
+    }
+
+    /// The binary message at the start of the buffer, if all of it is there.
+    fn take_binary(&mut self) -> Option<Incoming> {
+        let bytes = wire::binary::message_bytes(&self.intake.buffer)?;
+        if bytes > self.line_bytes as u64 {
+            return self.skip_binary(bytes, bytes);
+        }
+        let length = usize::try_from(bytes).ok().filter(|length| *length <= self.intake.buffer.len())?;
+        let message = self.intake.buffer.split_to(length);
+        Some(Incoming::Message(self.allowance.attach(self.intake.message(message))))
+    }
+
+    /// Discards what there is of a binary message over the limit; reports it at its end.
+    fn skip_binary(&mut self, left: u64, bytes: u64) -> Option<Incoming> {
+        let here = usize::try_from(left).unwrap_or(usize::MAX).min(self.intake.buffer.len());
+        self.intake.buffer.advance(here);
+        match left - here as u64 {
+            0 => Some(Incoming::TooLong { bytes }),
+            left => {
+                self.skipping_binary = Some((left, bytes));
+                None
+            }
+        }
+    }
+
+    /// The next line in the buffer. After it, a binary message may start.
     fn take_line(&mut self) -> Option<Incoming> {
         loop {
             let unseen = self.intake.buffer.get(self.scanned..)?;
@@ -72,12 +132,20 @@ impl<R: AsyncRead + Unpin> Lines<R> {
             if let Some(incoming) = self.finish(line) {
                 return Some(incoming);
             }
+            if self.starts_binary() {
+                return self.take_binary();
+            }
         }
     }
 
     /// The rest after the last newline, once the stream has ended.
     fn take_rest(&mut self) -> Option<Incoming> {
+        let is_binary = self.starts_binary();
         let rest = self.intake.buffer.split();
+        if is_binary {
+            // Part of a message, which has its length and no end.
+            return None;
+        }
         self.scanned = 0;
         self.finish(rest)
     }
@@ -131,7 +199,7 @@ impl<R: AsyncRead + Unpin> Stream for Lines<R> {
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Incoming>> {
         let this = &mut *self;
         loop {
-            if let Some(incoming) = this.take_line() {
+            if let Some(incoming) = this.take_message() {
                 return Poll::Ready(Some(incoming));
             }
             match this.state {

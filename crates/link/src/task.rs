@@ -1,11 +1,47 @@
 //! Spawned tasks with an owner: the only place of the workspace that calls `tokio::spawn`.
 
+use std::ops::Deref;
+use std::pin::Pin;
+
 use tokio::task::{JoinError, JoinHandle};
+use tokio_util::task::TaskTracker;
+
+/// A future of any type: spawned as such, the runtime's part is compiled once, and not for every future.
+pub type BoxedFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;
+
+/// The tasks of one owner, which waits for them. Cheap to clone.
+#[derive(Debug, Clone, Default)]
+pub struct Tasks(TaskTracker);
+
+impl Tasks {
+    /// An owner that has no tasks yet.
+    pub fn new() -> Tasks {
+        Tasks::default()
+    }
+
+    /// Runs a future on the current tokio runtime until it ends. Panics outside of one.
+    pub fn spawn<T>(&self, future: impl Future<Output = T> + Send + 'static) {
+        self.spawn_boxed(Box::pin(async move { drop(future.await) }));
+    }
+
+    /// The same with a future that is boxed already.
+    pub fn spawn_boxed(&self, future: BoxedFuture<()>) {
+        self.0.spawn(future);
+    }
+}
+
+impl Deref for Tasks {
+    type Target = TaskTracker;
+
+    fn deref(&self) -> &TaskTracker {
+        &self.0
+    }
+}
 
 /// A spawned task and the right to its result. Dropping this aborts the task at its next `.await`; [`OwnedTask::join`]
 /// waits for its end, and [`OwnedTask::stop`] aborts it and waits.
 ///
-/// Use it for a task with one owner. An owner of many tasks keeps a `TaskTracker` or a `JoinSet`.
+/// Use it for a task with one owner. An owner of many tasks keeps [`Tasks`] or a `JoinSet`.
 #[derive(Debug)]
 #[must_use = "dropping the owner aborts the task"]
 pub struct OwnedTask<T> {
@@ -16,6 +52,7 @@ pub struct OwnedTask<T> {
 impl<T: Send + 'static> OwnedTask<T> {
     /// Runs `future` on the current tokio runtime. Panics outside of one.
     pub fn spawn(future: impl Future<Output = T> + Send + 'static) -> OwnedTask<T> {
+        let future: BoxedFuture<T> = Box::pin(future);
         OwnedTask { handle: Some(tokio::spawn(future)) }
     }
 

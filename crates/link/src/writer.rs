@@ -39,7 +39,7 @@ where
     output.shutdown().await
 }
 
-/// Frames each message as a line.
+/// Frames each message as a line; a binary one has its length and no newline.
 struct Newlines;
 
 impl Framing for Newlines {
@@ -48,6 +48,9 @@ impl Framing for Newlines {
         match bytes.is_empty() {
             // An empty message is a marker, not a line.
             true => Framed::mark(written),
+            false if wire::binary::is_binary(&bytes) => {
+                Framed { head: Head::default(), body: bytes, tail: b"", written }
+            }
             false => Framed { head: Head::default(), body: bytes, tail: b"\n", written },
         }
     }

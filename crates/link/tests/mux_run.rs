@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use link::mux::{self, Acceptor, Limits};
+use link::task::Tasks;
 use link::websocket::{self, Role, Settings};
 use link::{Incoming, Link};
 use tokio::time::timeout;
-use tokio_util::task::TaskTracker;
 use wire::exec_server::relay::{Body, RelayFrame};
 
 /// Longer than anything here takes.
@@ -78,7 +78,7 @@ fn rendezvous(to_executor: Link, harnesses: Vec<(String, Link)>) {
 /// So many streams through one rendezvous; whoever serves gets the acceptor.
 fn streams(count: usize) -> (Acceptor, Vec<(String, Link)>) {
     let (at_executor, to_executor) = sockets();
-    let acceptor = mux::executor(at_executor, Limits::default(), &TaskTracker::new());
+    let acceptor = mux::executor(at_executor, Limits::default(), &Tasks::new());
     let (mut ours, mut theirs) = (Vec::new(), Vec::new());
     for number in 0..count {
         let id = format!("stream-{number}");
@@ -172,7 +172,7 @@ async fn dropping_a_link_resets_its_stream_after_the_sent_messages() {
 #[tokio::test]
 async fn the_end_of_the_socket_is_the_end_of_every_stream() {
     let (at_executor, to_executor) = link::memory::pair(&link::Limits::default());
-    let mut acceptor = mux::executor(at_executor, Limits::default(), &TaskTracker::new());
+    let mut acceptor = mux::executor(at_executor, Limits::default(), &Tasks::new());
     for id in ["a", "b"] {
         let frame = RelayFrame::new(id, Body::Resume { next_seq: 0 }).encode();
         to_executor.outgoing.event(frame).await.unwrap();
@@ -189,7 +189,7 @@ async fn the_end_of_the_socket_is_the_end_of_every_stream() {
 #[tokio::test]
 async fn an_invalid_frame_changes_nothing() {
     let (at_executor, to_executor) = link::memory::pair(&link::Limits::default());
-    serve(mux::executor(at_executor, Limits::default(), &TaskTracker::new()));
+    serve(mux::executor(at_executor, Limits::default(), &Tasks::new()));
     for bytes in [&b"{}"[..], b"\x08\x02\x12\x01s\x4a\x00", b"\x08\x01\x12\x01s", b"\xff\xff"] {
         to_executor.outgoing.event(Bytes::from_static(bytes)).await.unwrap();
     }
@@ -202,7 +202,7 @@ async fn an_invalid_frame_changes_nothing() {
 async fn a_message_that_a_released_peer_cannot_take_ends_its_own_stream_and_no_other() {
     let (at_executor, mut peer) = link::memory::pair(&link::Limits::default());
     let limits = Limits { plain_message_bytes: 1_000, ..Limits::default() };
-    let mut acceptor = mux::executor(at_executor, limits, &TaskTracker::new());
+    let mut acceptor = mux::executor(at_executor, limits, &Tasks::new());
     let mut links = Vec::new();
     for id in ["long", "short"] {
         let frame = RelayFrame::new(id, Body::Resume { next_seq: 0 }).encode();
@@ -229,7 +229,7 @@ async fn a_message_that_a_released_peer_cannot_take_ends_its_own_stream_and_no_o
 #[tokio::test]
 async fn dropping_the_acceptor_resets_the_streams_and_its_task_can_be_awaited() {
     let (at_executor, mut peer) = link::memory::pair(&link::Limits::default());
-    let tasks = TaskTracker::new();
+    let tasks = Tasks::new();
     let mut acceptor = mux::executor(at_executor, Limits::default(), &tasks);
     let frame = RelayFrame::new("s", Body::Resume { next_seq: 0 }).encode();
     peer.outgoing.event(frame).await.unwrap();

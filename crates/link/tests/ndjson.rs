@@ -47,6 +47,49 @@ fn lines(pieces: Vec<Vec<u8>>, line_bytes: usize) -> Vec<Incoming> {
     })
 }
 
+/// The messages of a link whose peer may send binary ones.
+fn binary_lines(pieces: Vec<Vec<u8>>, line_bytes: usize) -> Vec<Incoming> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        let limits = Limits { line_bytes, ..Limits::default() };
+        let mut link = ndjson::link(LineSplitter(pieces.into()), tokio::io::sink(), &limits);
+        assert!(link.outgoing.accept_binary());
+        let mut all = Vec::new();
+        while let Some(incoming) = link.incoming.recv().await {
+            all.push(incoming);
+        }
+        all
+    })
+}
+
+#[test]
+fn binary_messages_stand_between_lines_wherever_the_bytes_are_split() {
+    let binary = wire::binary::encode(b"{\"a\":1}", b"\n\0\n");
+    let large = wire::binary::encode(b"{}", &[b'\n'; 90]);
+    let stream =
+        [b"one\n", &binary[..], &binary[..], b"\r\n", &large[..], b"two\n\n", &binary[..], b"three"].concat();
+    let raw = || Incoming::Message(Bytes::from(binary.clone()));
+    let too_long = Incoming::TooLong { bytes: large.len() as u64 };
+    let expected = vec![message("one"), raw(), raw(), too_long, message("two"), raw(), message("three")];
+    for cut in 0..=stream.len() {
+        let (head, tail) = stream.split_at(cut);
+        assert_eq!(
+            binary_lines(vec![head.to_vec(), Vec::new(), tail.to_vec()], 50),
+            expected,
+            "cut at {cut}"
+        );
+    }
+    assert_eq!(binary_lines(stream.iter().map(|byte| vec![*byte]).collect(), 50), expected);
+    let unfinished = binary_lines(vec![binary[..binary.len() - 1].to_vec()], 50);
+    assert_eq!(unfinished, [], "a part of a binary message is not a line");
+}
+
+#[test]
+fn a_peer_that_may_not_send_binary_messages_sends_a_line() {
+    let binary = wire::binary::encode(b"{}", b"x");
+    assert_eq!(lines(vec![[&binary[..], b"\n"].concat()], 50), [Incoming::Message(binary.into())]);
+}
+
 fn message(text: &str) -> Incoming {
     Incoming::Message(Bytes::copy_from_slice(text.as_bytes()))
 }

@@ -9,6 +9,7 @@ use link::websocket::{self, Close, Closer, Role, Settings};
 use link::{Incoming, Limits, Link};
 use proptest::prelude::*;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, DuplexStream, duplex};
+use tokio::time::Instant;
 use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::Message;
 use tokio_tungstenite::tungstenite::protocol::Role as PeerRole;
@@ -178,6 +179,18 @@ async fn a_peer_that_closes_is_answered_and_the_link_ends() {
     link.outgoing.closed().await;
     assert_eq!(close_of(&mut peer).await.0, Close::NORMAL);
     assert!(peer.next().await.is_none());
+}
+
+/// A server that stops would otherwise wait for every client that closed in order and kept its socket.
+#[tokio::test(start_paused = true)]
+async fn a_connection_that_both_ends_closed_does_not_wait_for_the_end_of_the_stream() {
+    let (mut link, _closer, mut peer) = pair(100).await;
+    let begin = Instant::now();
+    peer.close(None).await.unwrap();
+    assert_eq!(link.incoming.recv().await, None);
+    link.writing.finished().await.unwrap();
+    assert_eq!(begin.elapsed(), Duration::ZERO);
+    assert_eq!(close_of(&mut peer).await.0, Close::NORMAL);
 }
 
 #[tokio::test]

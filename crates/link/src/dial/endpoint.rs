@@ -1,5 +1,7 @@
 //! The endpoint of a URL: host, port, path and encryption.
 
+use std::net::SocketAddr;
+
 use http::Uri;
 use tokio::net::TcpStream;
 
@@ -58,9 +60,22 @@ impl Endpoint {
 
     /// Connects, with TLS if the scheme requires it.
     pub(super) async fn connect(&self, tls: &Tls) -> Result<Box<dyn Duplex>, DialError> {
+        self.connect_to(None, tls).await
+    }
+
+    /// Connects to this address instead of resolving the name.
+    pub(super) async fn connect_to(
+        &self,
+        resolved: Option<SocketAddr>,
+        tls: &Tls,
+    ) -> Result<Box<dyn Duplex>, DialError> {
         let address = self.address();
         let reach = |source| DialError::Reach { address: address.clone(), source };
-        let stream = TcpStream::connect((self.host.as_str(), self.port)).await.map_err(reach)?;
+        let stream = match resolved {
+            Some(resolved) => TcpStream::connect(resolved).await,
+            None => TcpStream::connect((self.host.as_str(), self.port)).await,
+        };
+        let stream = stream.map_err(reach)?;
         tcp::set_options(&stream).map_err(reach)?;
         if !self.is_encrypted {
             return Ok(Box::new(stream));

@@ -1,5 +1,6 @@
 //! One HTTP/1.1 request over its own connection, with a streamed response.
 
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -42,6 +43,8 @@ pub struct Request {
     pub tls: Tls,
     /// The proxies to use, if any.
     pub proxies: Proxies,
+    /// The address to connect to, for a caller that has resolved the name of the URL and checked the result.
+    pub address: Option<SocketAddr>,
 }
 
 /// Whether redirects are followed.
@@ -80,6 +83,7 @@ impl Request {
             redirects: Redirects::Stop,
             tls: Tls::default(),
             proxies: Proxies::default(),
+            address: None,
         }
     }
 }
@@ -123,7 +127,7 @@ async fn send(
     let proxy = request.proxies.of(endpoint);
     let stream = match proxy {
         Some(proxy) => proxy.connect(endpoint, &request.tls).await?,
-        None => endpoint.connect(&request.tls).await?,
+        None => endpoint.connect_to(request.address, &request.tls).await?,
     };
     let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await.map_err(broken)?;
     // Errors of the connection are returned by the request.

@@ -3,12 +3,12 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
+use crate::task::Tasks;
 use bytes::Bytes;
 use http::{Request, Response};
 use hyper::body::{Body, Incoming};
 use tokio::net::{TcpListener, TcpStream};
 use tokio_util::sync::CancellationToken;
-use tokio_util::task::TaskTracker;
 
 use super::accept::accept;
 use super::connection::{BoxedStream, HttpConnection, HttpPeer};
@@ -80,7 +80,7 @@ pub struct HttpServer<S> {
     /// Ends accepting at once, and each connection after its current request.
     pub stop: CancellationToken,
     /// Owns the connections; close and wait for it after `stop`.
-    pub tasks: TaskTracker,
+    pub tasks: Tasks,
 }
 
 impl<S: HttpService> HttpServer<S> {

@@ -5,11 +5,11 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
+use crate::task::Tasks;
 use futures_util::future::OptionFuture;
 use tokio::sync::mpsc;
 use tokio::time::sleep_until;
 use tokio_util::sync::CancellationToken;
-use tokio_util::task::TaskTracker;
 use wire::exec_server::relay::RelayFrame;
 
 use super::streams::Event;
@@ -42,7 +42,7 @@ impl Acceptor {
 
 /// Accepts the streams that arrive on `link`, whose messages are relay frames. The task that serves them belongs to
 /// `tasks`: it ends after the acceptor is dropped and all resets are written. Must be called within a tokio runtime.
-pub fn executor(link: Link, limits: Limits, tasks: &TaskTracker) -> Acceptor {
+pub fn executor(link: Link, limits: Limits, tasks: &Tasks) -> Acceptor {
     let (accepting, opened) = mpsc::channel(UNACCEPTED);
     let driver = Driver::new(Role::Executor, limits, link.outgoing);
     tasks.spawn(async move {

@@ -8,7 +8,7 @@ use tokio::sync::{Notify, Semaphore, mpsc};
 use tokio_util::sync::CancellationToken;
 
 use super::Key;
-use crate::lanes::{Lanes, MaxMessage, Outbound, lanes};
+use crate::lanes::{BinaryMessages, Lanes, MaxMessage, Outbound, lanes};
 use crate::{Incoming, Link, Receiver, Writing};
 
 /// Received messages between the driver and the user of a stream.
@@ -88,6 +88,7 @@ pub(super) fn open(
     ready: &Arc<ReadyList>,
 ) -> (Link, Handle) {
     let (outgoing, ends) = lanes(limits);
+    let outgoing = outgoing.with_binary(BinaryMessages::default());
     let (inbox, messages) = mpsc::channel(INBOX);
     let handle = Handle {
         inbox: Some(inbox),

@@ -210,7 +210,10 @@ impl ReplyState {
         match self {
             ReplyState::Done | ReplyState::Encoded(_) => None,
             ReplyState::Single(_) => Some(counted(Bytes::from(response), memory)),
-            ReplyState::Batch { batch, index, .. } => batch.put(*index, response, memory),
+            ReplyState::Batch { batch, index, .. } => {
+                // A batch is one JSON text.
+                batch.put(*index, wire::binary::to_text(response.into()).into(), memory)
+            }
         }
     }
 }

@@ -49,20 +49,23 @@ pub struct Request {
     pub cancel: CancellationToken,
 }
 
-/// The params of a request: the received text, shared without a copy.
+/// The params of a request: the received text and payload, shared without a copy.
 #[derive(Debug, Clone, Default)]
-pub struct Params(Option<Bytes>);
+pub struct Params {
+    text: Option<Bytes>,
+    payload: Option<Bytes>,
+}
 
 impl Params {
     /// The params of a request that was not read by [`Requests`].
     pub fn new(text: Option<Bytes>) -> Params {
-        Params(text)
+        Params { text, payload: None }
     }
 
     /// The text, if there was any.
     pub fn text(&self) -> Option<&str> {
         // Part of a line that is valid UTF-8; checking again is cheaper than a copy.
-        std::str::from_utf8(self.0.as_deref()?).ok()
+        std::str::from_utf8(self.text.as_deref()?).ok()
     }
 
     /// Decodes; the error names the member that is wrong.
@@ -70,14 +73,19 @@ impl Params {
         decode_params_text(self.text())
     }
 
-    /// The length of the text in bytes.
+    /// The payload, if the message was [binary](wire::binary).
+    pub fn payload(&self) -> Option<&Bytes> {
+        self.payload.as_ref()
+    }
+
+    /// The length of text and payload in bytes.
     pub fn len(&self) -> usize {
-        self.0.as_ref().map_or(0, Bytes::len)
+        [&self.text, &self.payload].into_iter().flatten().map(Bytes::len).sum()
     }
 
     /// True if there are no params.
     pub fn is_empty(&self) -> bool {
-        self.0.is_none()
+        self.text.is_none()
     }
 }
 
@@ -154,11 +162,21 @@ impl Requests {
                 return self.answer_fault(&InvalidMessage { id: None, error });
             }
         };
+        let (line, payload) = match wire::binary::is_binary(&line) && self.outgoing.accepts_binary() {
+            true => match wire::binary::split(&line) {
+                Ok((header, payload)) => (header, Some(payload)),
+                Err(error) => {
+                    let error = RpcError::invalid_request(error.to_string());
+                    return self.answer_fault(&InvalidMessage { id: None, error });
+                }
+            },
+            false => (line, None),
+        };
         match jsonrpc::parse(&line) {
             Ok(Message::Single(Item::Call(call))) => {
                 let reply = |id| move |outgoing, slot| Reply::to_single(id, outgoing, slot);
                 let wanted = call.id.clone().map(reply);
-                self.admit(&line, call, wanted);
+                self.admit((&line, payload), call, wanted);
             }
             Ok(Message::Single(Item::Response(response))) => {
                 // The server sends no requests, so it expects no responses.
@@ -186,7 +204,7 @@ impl Requests {
                     let batch = batch.clone();
                     let reply = |id| move |outgoing, slot| Reply::in_batch(id, batch, index, outgoing, slot);
                     let wanted = call.id.clone().map(reply);
-                    self.admit(line, call, wanted);
+                    self.admit((line, None), call, wanted);
                 }
                 Ok(Item::Response(_)) => {}
                 Err(fault) => {
@@ -198,12 +216,12 @@ impl Requests {
     }
 
     /// Converts a call to a request, unless too many are running.
-    fn admit<F>(&mut self, line: &Bytes, call: Call<'_>, reply: Option<F>)
+    fn admit<F>(&mut self, (line, payload): (&Bytes, Option<Bytes>), call: Call<'_>, reply: Option<F>)
     where
         F: FnOnce(Outgoing, Option<super::in_flight::Slot>) -> Reply,
     {
         let outgoing = self.outgoing.clone();
-        let params = Params(call.params.map(|raw| line.slice_ref(raw.get().as_bytes())));
+        let params = Params { text: call.params.map(|raw| line.slice_ref(raw.get().as_bytes())), payload };
         let cancel = CancellationToken::new();
         let is_cancel = call.method == "$/cancel";
         let entered = match is_cancel {

@@ -18,7 +18,7 @@ use std::time::Duration;
 use bytes::{Bytes, BytesMut};
 use tokio::io::{AsyncRead, AsyncWrite};
 
-use crate::lanes::{Compression, lanes};
+use crate::lanes::{BinaryMessages, Compression, lanes};
 use crate::{Limits, Link, Receiver, Writing};
 use reading::Frames;
 use shared::Shared;
@@ -88,7 +88,8 @@ impl Close {
 /// The content of a connection's messages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Content {
-    /// JSON, possibly compressed: text and binary frames are equivalent, blank messages are ignored.
+    /// JSON, possibly compressed: text and binary frames are equivalent, blank messages are ignored. Also binary messages
+    /// with a JSON header, if they were negotiated.
     Json,
     /// Any bytes: text frames are ignored.
     Binary,
@@ -163,7 +164,7 @@ where
     let writer = Writer::new(output, framing, settings.clone(), shared.clone());
     let input = frames.returned_input();
     let outgoing = match content {
-        Content::Json => outgoing.with_compression(compression),
+        Content::Json => outgoing.with_compression(compression).with_binary(BinaryMessages::default()),
         Content::Binary | Content::Mixed => outgoing,
     };
     let state = shared.clone();

@@ -150,10 +150,9 @@ impl<R: AsyncRead + Unpin> Frames<R> {
             // Copied, so that a few queued bytes do not keep a large buffer.
             Control::Ping => self.shared.request_pong(Bytes::copy_from_slice(&payload)),
             Control::Close => {
-                if let Some((code, reason)) = payload.split_first_chunk::<2>() {
-                    let reason = String::from_utf8_lossy(reason);
-                    self.shared.set_peer_close(Close::new(u16::from_be_bytes(*code), reason));
-                }
+                self.shared.set_peer_close(payload.split_first_chunk::<2>().map(|(code, reason)| {
+                    Close::new(u16::from_be_bytes(*code), String::from_utf8_lossy(reason))
+                }));
                 return Step::End(close_reply(&payload));
             }
             Control::Pong | Control::Reserved(_) => {}

@@ -77,6 +77,8 @@ struct State {
     pong: Option<Bytes>,
     end: Option<Option<Close>>,
     reason: Close,
+    /// The peer has sent a close frame, so it sends nothing more.
+    has_peer_closed: bool,
     peer_close: Option<Close>,
 }
 
@@ -91,6 +93,7 @@ impl Shared {
             pong: None,
             end: None,
             reason: Close::new(Close::NORMAL, ""),
+            has_peer_closed: false,
             peer_close: None,
         };
         Arc::new(Shared { state: Mutex::new(state), changed: Notify::new() })
@@ -172,9 +175,16 @@ impl Shared {
         self.changed.notify_one();
     }
 
-    /// Records the peer's close frame.
-    pub(super) fn set_peer_close(&self, close: Close) {
-        self.state().peer_close = Some(close);
+    /// Records the peer's close frame, and what it contains, if anything.
+    pub(super) fn set_peer_close(&self, close: Option<Close>) {
+        let mut state = self.state();
+        state.has_peer_closed = true;
+        state.peer_close = close;
+    }
+
+    /// True after the peer's close frame.
+    pub(super) fn has_peer_closed(&self) -> bool {
+        self.state().has_peer_closed
     }
 
     pub(super) fn reason(&self) -> Close {

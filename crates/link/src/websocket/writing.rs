@@ -67,7 +67,8 @@ impl<W: AsyncWrite + Unpin + Send> Writer<W> {
         drop(lanes);
         timeout(self.settings.deadline, self.output.shutdown()).await.map_err(io::Error::from)??;
         let input = returned.lock().unwrap_or_else(PoisonError::into_inner).take();
-        if let Some(input) = input {
+        // After the peer's close frame nothing more is received that could make the kernel discard ours.
+        if let Some(input) = input.filter(|_| !shared.has_peer_closed()) {
             // Until the peer closes or the time has passed.
             timeout(LINGER, discard(input)).await.ok();
         }
@@ -213,6 +214,9 @@ impl Framing for Framer {
         };
         match packed {
             Some(packed) => frame(self.role, OpCode::Data(Data::Binary), packed, written),
+            None if wire::binary::is_binary(&bytes) => {
+                frame(self.role, OpCode::Data(Data::Binary), bytes, written)
+            }
             None => frame(self.role, OpCode::Data(Data::Text), bytes, written),
         }
     }
