@@ -4,7 +4,7 @@ use std::io::{self, Write as _};
 use std::process::ExitCode;
 
 use anyhow::Context as _;
-use daemon::cli::args::{self, CliCommand, ExecServerArgs, HELP, HostArgs, RunArgs, ServeArgs};
+use daemon::cli::args::{self, CliCommand, ExecServerArgs, HELP, HostArgs, RunArgs, ServeArgs, StringdArgs};
 use daemon::cli::doctor::{Doctor, colours_wanted};
 use daemon::config::{Config, ConfigArgs, Listeners, Paths, check_config};
 use daemon::observe::{audit, log};
@@ -54,6 +54,7 @@ fn run(command: CliCommand) -> anyhow::Result<u8> {
         }
         CliCommand::Serve(faces) => serve_faces(&faces, &paths),
         CliCommand::ExecServer(face) => serve_exec_server(&face, &paths),
+        CliCommand::Stringd(face) => serve_stringd(&face, &paths),
         CliCommand::Host(face) => serve_host(&face, &paths),
         CliCommand::Run(run) => attached_run(&run, &paths),
     }
@@ -74,11 +75,6 @@ fn serve_faces(faces: &ServeArgs, paths: &Paths) -> anyhow::Result<u8> {
     log::to_stderr(config.server.log_level);
     for warning in &config.warnings {
         tracing::warn!("{warning}");
-    }
-    if let Some(missing) = unsupported_face(faces) {
-        anyhow::bail!(
-            "{missing} is not supported by this version; use `rexd --stdio` to serve stdin and stdout"
-        );
     }
     let mut listeners = Listeners::new(faces, &config)?;
     let stdio_flag = faces.stdio && listeners.stdio;
@@ -103,6 +99,7 @@ fn serve_faces(faces: &ServeArgs, paths: &Paths) -> anyhow::Result<u8> {
                 true => Some(serve::HostFace::new(&config, paths, &faces.host())?),
                 false => None,
             };
+            let stringd = serve::StringdFace::beside_others(&config, paths, &listeners)?;
             let plan = serve::Plan {
                 config: &config,
                 source,
@@ -111,6 +108,7 @@ fn serve_faces(faces: &ServeArgs, paths: &Paths) -> anyhow::Result<u8> {
                 client_ca,
                 exec_server,
                 host,
+                stringd,
                 passed,
             };
             serve::run(serve::serve(plan))?;
@@ -132,6 +130,21 @@ fn serve_exec_server(face: &ExecServerArgs, paths: &Paths) -> anyhow::Result<u8>
     }
     let paths = &serve::with_listener_files(paths, &Listeners::default(), &face.ws_auth, &[]);
     serve::run(serve::exec_server(&config, paths, face))?;
+    Ok(0)
+}
+
+/// Serves only the stringd face. Without configured roots, its clients have the rights of the user.
+fn serve_stringd(face: &StringdArgs, paths: &Paths) -> anyhow::Result<u8> {
+    let config = Config::load(&face.config, paths)?;
+    log::to_stderr(config.server.log_level);
+    let no_roots = config.no_roots_message();
+    for warning in config.warnings.iter().filter(|warning| Some(*warning) != no_roots.as_ref()) {
+        tracing::warn!("{warning}");
+    }
+    if no_roots.is_some() {
+        tracing::warn!("no roots are configured: stringd serves / with the rights of this user");
+    }
+    serve::run(serve::stringd(&config, paths, face))?;
     Ok(0)
 }
 
@@ -160,11 +173,6 @@ fn attached_run(run: &RunArgs, paths: &Paths) -> anyhow::Result<u8> {
         Ok(())
     })?;
     Ok(status)
-}
-
-fn unsupported_face(faces: &ServeArgs) -> Option<&'static str> {
-    let requested = [(faces.stringd.is_some(), "stringd")];
-    requested.iter().find(|(is_requested, _)| *is_requested).map(|(_, name)| *name)
 }
 
 /// The error and its causes, each once: some messages contain their cause.

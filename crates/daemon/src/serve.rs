@@ -7,12 +7,14 @@ pub mod notify;
 mod runtime;
 mod signals;
 mod sockets;
+mod stringd_face;
 
 pub use exec_server_face::{ExecServerFace, exec_server, remote_executor};
 pub use host_face::{HostFace, host};
 pub use listeners::{Plan, serve, with_listener_files};
 pub use runtime::run;
 pub use sockets::Sockets;
+pub use stringd_face::{StringdFace, stringd};
 
 use std::path::PathBuf;
 use std::sync::{Arc, Weak};
@@ -27,8 +29,8 @@ use engine::{Engine, EngineSettings, Limits, Roots};
 use link::ByteBudget;
 use link::stdio::Streams;
 use link::task::OwnedTask;
+use link::task::Tasks;
 use tokio_util::sync::CancellationToken;
-use tokio_util::task::TaskTracker;
 
 use crate::config::{Config, Paths, ServerConfig};
 use crate::core::approvals::FileApprovalStore;
@@ -104,7 +106,7 @@ fn serve_peers_of(core: &Arc<Core>) -> Option<OwnedTask<()>> {
 }
 
 /// Ends every session. After a second signal it does not wait: the kernel then kills the processes.
-async fn shut_down_alone(core: &Core, sessions: &[&TaskTracker], ending: &signals::ShutdownSignals) {
+async fn shut_down_alone(core: &Core, sessions: &[&Tasks], ending: &signals::ShutdownSignals) {
     tokio::select! {
         () = shut_down(core, sessions) => {}
         () = ending.at_once.cancelled() => {}
@@ -112,7 +114,7 @@ async fn shut_down_alone(core: &Core, sessions: &[&TaskTracker], ending: &signal
 }
 
 /// Ends every session and waits for their tasks, then ends the core.
-async fn shut_down(core: &Core, sessions: &[&TaskTracker]) {
+async fn shut_down(core: &Core, sessions: &[&Tasks]) {
     core.stop.cancel();
     let ended = async {
         for tasks in sessions {
@@ -168,7 +170,7 @@ pub fn core(
         _budget_gauge: metrics.queue("buffered_bytes", move || measured.used()),
         metrics,
         traces: Traces::off(),
-        tasks: TaskTracker::new(),
+        tasks: Tasks::new(),
         stop,
     })
 }

@@ -10,17 +10,21 @@ const REXD: &str = env!("CARGO_BIN_EXE_rexd");
 
 /// What holds on other carriers only, and why.
 const ELSEWHERE: &[(&str, &[CarrierKind], &str)] = &[
+    ("session-last", &[CarrierKind::Http], "each request has a connection of its own"),
     ("session-resume-attached", &[CarrierKind::Http], "without a link nobody has it: it is taken up again"),
     (
         "session-open-compress-is-not-granted",
         &[CarrierKind::WebSocket],
         "frames of a WebSocket can be packed: it is granted",
     ),
+    ("frames-binary", &[CarrierKind::Http], TEXT_ONLY),
+    ("frames-binary-invalid", &[CarrierKind::Http], TEXT_ONLY),
     ("approval-approve", &[CarrierKind::Http], ONE_AT_A_TIME),
     ("approval-deny", &[CarrierKind::Http], ONE_AT_A_TIME),
     ("approval-write", &[CarrierKind::Http], ONE_AT_A_TIME),
 ];
 
+const TEXT_ONLY: &str = "bodies and event streams are text: binary frames are not granted";
 const ONE_AT_A_TIME: &str =
     "the replayer waits for each posted answer; tests/approvals.rs asks and answers over two connections";
 

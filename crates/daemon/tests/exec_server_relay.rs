@@ -7,6 +7,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use daemon::faces::exec_server::relay::{self, RemoteExecutorConfig, RemoteExecutorError};
 use futures_util::{SinkExt as _, StreamExt as _};
+use link::task::Tasks;
 use link::websocket::Settings;
 use link::{Incoming, Link};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -14,7 +15,6 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::time::timeout;
 use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::Message;
-use tokio_util::task::TaskTracker;
 use wire::exec_server::relay::{Body, Data, RelayFrame};
 
 /// Longer than anything here takes.
@@ -83,9 +83,10 @@ async fn next_data(socket: &mut WebSocketStream<TcpStream>) -> (String, u32, Str
 #[tokio::test]
 async fn streams_of_one_socket_are_served_apart_and_a_lost_socket_is_replaced() {
     let (listener, config) = listener().await;
-    let running = tokio::spawn(async move {
-        relay::run(&config, echo, &TaskTracker::new()).await.map(|never| match never {})
-    });
+    let running =
+        tokio::spawn(
+            async move { relay::run(&config, echo, &Tasks::new()).await.map(|never| match never {}) },
+        );
     let asked = registered(&listener, "200 OK", &place(&listener)).await;
     assert!(asked.starts_with("POST /base/cloud/executor/e%201/register HTTP/1.1\r\n"), "{asked}");
     assert!(
@@ -122,7 +123,7 @@ async fn a_rejected_token_ends_the_executor_with_a_hint() {
             _ => r#"{"error":{"code":"bad_token","message":"go away"}}"#,
         };
         let answering = registered(&listener, status, body);
-        let tasks = TaskTracker::new();
+        let tasks = Tasks::new();
         let (ended, _) = tokio::join!(timeout(PATIENCE, relay::run(&config, echo, &tasks)), answering);
         let error = ended.unwrap().unwrap_err();
         assert!(matches!(error, RemoteExecutorError::Auth { .. }), "{error}");
@@ -142,7 +143,7 @@ async fn other_refusals_and_answers_that_are_none_end_it_too() {
     for (status, body, expected) in cases {
         let (listener, config) = listener().await;
         let answering = registered(&listener, status, body);
-        let tasks = TaskTracker::new();
+        let tasks = Tasks::new();
         let (ended, _) = tokio::join!(timeout(PATIENCE, relay::run(&config, echo, &tasks)), answering);
         let error = ended.unwrap().unwrap_err().to_string();
         assert!(error.contains(expected), "{error}");
@@ -152,9 +153,10 @@ async fn other_refusals_and_answers_that_are_none_end_it_too() {
 #[tokio::test]
 async fn registration_is_retried_after_a_server_error() {
     let (listener, config) = listener().await;
-    let running = tokio::spawn(async move {
-        relay::run(&config, echo, &TaskTracker::new()).await.map(|never| match never {})
-    });
+    let running =
+        tokio::spawn(
+            async move { relay::run(&config, echo, &Tasks::new()).await.map(|never| match never {}) },
+        );
     registered(&listener, "503 Service Unavailable", "later").await;
     registered(&listener, "200 OK", &place(&listener)).await;
     rendezvous(&listener).await;
@@ -197,9 +199,10 @@ async fn a_rendezvous_that_falls_silent_is_given_up_and_dialled_again() {
     let (listener, mut config) = listener().await;
     config.keep_alive =
         Settings { ping_every: Duration::from_millis(50), deadline: Duration::from_millis(200) };
-    let running = tokio::spawn(async move {
-        relay::run(&config, echo, &TaskTracker::new()).await.map(|never| match never {})
-    });
+    let running =
+        tokio::spawn(
+            async move { relay::run(&config, echo, &Tasks::new()).await.map(|never| match never {}) },
+        );
     registered(&listener, "200 OK", &place(&listener)).await;
     let mut silent = rendezvous(&listener).await;
     send(&mut silent, "a", data(0, "first")).await;

@@ -10,10 +10,10 @@ use std::time::Instant;
 
 use bytes::Bytes;
 use futures_util::{SinkExt as _, StreamExt as _};
-use host_support::{HostProcess, HubConnection, PATIENCE, ScriptedHub, Stored};
+use host_support::{HostProcess, HubConnection, PATIENCE, RexdLines, ScriptedHub, Stored};
 use serde_json::{Value, json};
 use testkit::sandbox::Sandbox;
-use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::UnixStream;
 use tokio::time::timeout;
 use tokio_tungstenite::tungstenite::Message;
@@ -100,20 +100,6 @@ async fn rexd_run_prints_the_output_and_exits_as_the_command_does() {
     assert_eq!(stored.of(run)[0]["data"]["tool"], "mine");
 }
 
-/// A line of REXD over a unix socket, and its response.
-async fn rexd(lines: &mut BufReader<UnixStream>, method: &str, params: Value) -> Value {
-    let request = json!({"jsonrpc": "2.0", "id": method, "method": method, "params": params});
-    lines.get_mut().write_all(format!("{request}\n").as_bytes()).await.unwrap();
-    loop {
-        let mut line = String::new();
-        timeout(PATIENCE, lines.read_line(&mut line)).await.unwrap().unwrap();
-        let message: Value = serde_json::from_str(&line).unwrap();
-        if message["id"] == method {
-            return message["result"].clone();
-        }
-    }
-}
-
 #[tokio::test]
 async fn a_process_of_another_face_is_watched_typed_into_and_stopped() {
     let (sandbox, hub, mut stored) = (Sandbox::new(), ScriptedHub::new().await, Stored::default());
@@ -124,11 +110,11 @@ async fn a_process_of_another_face_is_watched_typed_into_and_stopped() {
     let _daemon = HostProcess { child: command.spawn().unwrap() };
     let (mut connection, _) = hub.greeted(&stored).await;
     sandbox.appears("rexd.sock", Instant::now() + PATIENCE);
-    let mut lines = BufReader::new(UnixStream::connect(&socket).await.unwrap());
-    let opened = rexd(&mut lines, "session.open", json!({"client_name": "test"})).await;
+    let mut client = RexdLines::connect(&socket).await;
+    let opened = client.call("session.open", json!({"client_name": "test"})).await;
     let script = "echo ready; read x; echo got-$x; exec sleep 600";
     let params = json!({"session_id": opened["session_id"], "argv": ["sh", "-c", script]});
-    rexd(&mut lines, "exec.start", params).await;
+    client.call("exec.start", params).await;
     let started = connection.until(&mut stored, |message| message["type"] == "run.started").await;
     let run = started["run_id"].as_str().unwrap().to_owned();
     assert_eq!(started["data"]["tool"], "rexd");
@@ -139,6 +125,95 @@ async fn a_process_of_another_face_is_watched_typed_into_and_stopped() {
     let exit = connection.exited(&mut stored, &run).await;
     assert_eq!(exit["data"]["exit_code"], 143);
     stored.assert_complete(&run);
+}
+
+#[tokio::test]
+async fn a_process_that_codex_started_through_the_same_daemon_is_watched_and_stopped() {
+    let (sandbox, hub, mut stored) = (Sandbox::new(), ScriptedHub::new().await, Stored::default());
+    let mut command = sandbox.command(env!("CARGO_BIN_EXE_rexd"));
+    command.args(["serve", "--hub", &hub.url(), "--exec-server", "ws://127.0.0.1:0", "--config"]);
+    let mut child = command.arg(sandbox.config()).stdout(Stdio::piped()).spawn().unwrap();
+    let mut out = std::io::BufReader::new(child.stdout.take().unwrap());
+    let _daemon = HostProcess { child };
+    let mut line = String::new();
+    while !line.contains("ws://") {
+        line.clear();
+        assert!(std::io::BufRead::read_line(&mut out, &mut line).unwrap() > 0, "it does not listen");
+    }
+    let (mut connection, _) = hub.greeted(&stored).await;
+    let address = line.trim().rsplit("ws://").next().unwrap();
+    let stream = tokio::net::TcpStream::connect(address).await.unwrap();
+    let (mut codex, _) = tokio_tungstenite::client_async(format!("ws://{address}"), stream).await.unwrap();
+    let script = "echo ready; exec sleep 600";
+    let start = json!({"processId": "p", "argv": ["sh", "-c", script], "cwd": sandbox.root(), "env": {},
+        "tty": false, "arg0": null});
+    for message in [
+        json!({"id": 1, "method": "initialize", "params": {"clientName": "codex"}}),
+        json!({"method": "initialized"}),
+        json!({"id": 2, "method": "process/start", "params": start}),
+    ] {
+        codex.send(Message::text(message.to_string())).await.unwrap();
+    }
+    let started = connection.until(&mut stored, |message| message["type"] == "run.started").await;
+    let run = started["run_id"].as_str().unwrap().to_owned();
+    assert_eq!(started["data"]["tool"], "exec-server");
+    connection.output(&mut stored, &run, "ready").await;
+    connection.send("run.stop", Some(&run), json!({"signal": "kill", "user": "ann"})).await;
+    assert_eq!(connection.exited(&mut stored, &run).await["data"]["exit_code"], 137);
+    let exited = async {
+        while let Some(message) = codex.next().await {
+            let message: Value =
+                serde_json::from_str(message.unwrap().to_text().unwrap_or("{}")).unwrap_or_default();
+            if message["method"] == "process/exited" {
+                return message["params"]["exitCode"].clone();
+            }
+        }
+        Value::Null
+    };
+    assert_eq!(timeout(PATIENCE, exited).await.unwrap(), 137, "its own client learns it too");
+}
+
+#[tokio::test]
+async fn a_process_of_stringd_is_stopped_but_neither_watched_nor_typed_into() {
+    let (sandbox, hub, mut stored) = (Sandbox::new(), ScriptedHub::new().await, Stored::default());
+    let mut command = sandbox.command(env!("CARGO_BIN_EXE_rexd"));
+    command.args(["serve", "--hub", &hub.url(), "--stringd", "0", "--config"]);
+    let mut child = command.arg(sandbox.config()).stdout(Stdio::piped()).spawn().unwrap();
+    let mut out = std::io::BufReader::new(child.stdout.take().unwrap());
+    let _daemon = HostProcess { child };
+    let mut line = String::new();
+    while !line.contains("http://") {
+        line.clear();
+        assert!(std::io::BufRead::read_line(&mut out, &mut line).unwrap() > 0, "it does not listen");
+    }
+    let (mut connection, _) = hub.greeted(&stored).await;
+    let address = line.trim().rsplit("http://").next().unwrap().parse().unwrap();
+    let exec = tokio::task::spawn_blocking({
+        let home = sandbox.root();
+        move || {
+            let mut http = testkit::http::Http::connect(address).unwrap();
+            let headers = ["X-User-Id: u".to_owned()];
+            let user = json!({ "id": "u", "home": home }).to_string();
+            assert_eq!(http.ask("/users", &headers, Some(user.as_bytes())).unwrap().head.status, 200);
+            let exec =
+                json!({ "cmd": "/exec echo SECRET; touch ready; exec sleep 600", "topic": "file:main" });
+            http.ask("/exec", &headers, Some(exec.to_string().as_bytes())).unwrap().body
+        }
+    });
+    let started = connection.until(&mut stored, |message| message["type"] == "run.started").await;
+    let run = started["run_id"].as_str().unwrap().to_owned();
+    assert_eq!(started["data"]["tool"], "stringd");
+    sandbox.appears("root/ready", std::time::Instant::now() + PATIENCE);
+    connection.send("run.send_input", Some(&run), json!({"input_id": "i", "text": "typed\n"})).await;
+    connection.send("run.send_stdin", Some(&run), json!({"text": "typed\r"})).await;
+    connection.send("run.stop", Some(&run), json!({"signal": "kill", "user": "ann"})).await;
+    assert_eq!(connection.exited(&mut stored, &run).await["data"]["exit_code"], 137);
+    let events = stored.of(&run);
+    let kinds: Vec<_> = events.iter().map(|event| event["type"].as_str().unwrap()).collect();
+    assert_eq!(kinds, ["run.started", "run.exited"]);
+    assert!(!json!(events[1..]).to_string().contains("typed"), "{events:?}");
+    let reply = timeout(PATIENCE, exec).await.unwrap().unwrap();
+    assert!(reply.contains("SECRET") && reply.contains("EXIT_137"), "{reply}");
 }
 
 /// One message on a stream, and the next message that comes back on it.
@@ -159,7 +234,7 @@ async fn exchange(connection: &mut HubConnection, seq: u32, request: &Value) -> 
 }
 
 #[tokio::test]
-async fn a_viewer_reads_through_the_hub_and_cannot_run() {
+async fn a_viewer_reads_through_the_hub_and_can_neither_run_nor_approve() {
     let (sandbox, hub) = (Sandbox::new(), ScriptedHub::new().await);
     sandbox.write("root/file", "content");
     let _host = HostProcess::start(&sandbox, &hub.url());
@@ -182,9 +257,18 @@ async fn a_viewer_reads_through_the_hub_and_cannot_run() {
         "params": {"session_id": session, "path": sandbox.path("root/file")}});
     let read = exchange(&mut relay, 1, &read).await;
     assert_eq!(read["result"]["content"], "content", "{read}");
-    let start = json!({"jsonrpc": "2.0", "id": 3, "method": "exec.start",
-        "params": {"session_id": session, "argv": ["true"]}});
-    let refused = exchange(&mut relay, 2, &start).await;
-    let message = refused["error"]["message"].as_str().unwrap();
-    assert!(message.contains("user:vera is not allowed"), "{refused}");
+    for (number, (method, params)) in [
+        ("exec.start", json!({"session_id": session, "argv": ["true"]})),
+        ("pty.open", json!({"session_id": session, "argv": ["true"]})),
+        ("exec.kill", json!({"session_id": session, "process_id": "p_000000000001"})),
+        ("approval.answer", json!({"session_id": session, "approval_id": "a_1", "decision": "approve"})),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let request = json!({"jsonrpc": "2.0", "id": method, "method": method, "params": params});
+        let refused = exchange(&mut relay, u32::try_from(number).unwrap() + 2, &request).await;
+        let message = refused["error"]["message"].as_str().unwrap();
+        assert!(message.contains("user:vera is not allowed"), "{refused}");
+    }
 }

@@ -116,6 +116,11 @@ async fn git_shows_the_work_tree_and_the_machine_describes_itself() {
     assert_eq!(status["result"]["stdout"], "## main\n D gone.txt\n", "{status}");
     let diff = rpc(connection, stored, &run, "rpc.git.diff", json!({"path": "gone.txt"})).await;
     assert!(diff["result"]["stdout"].as_str().unwrap().contains("-old"), "{diff}");
+    let staged = rpc(connection, stored, &run, "rpc.git.diff", json!({"staged": true})).await;
+    assert_eq!(staged["result"]["stdout"], "", "{staged}");
+    git(&["add", "gone.txt"]);
+    let staged = rpc(connection, stored, &run, "rpc.git.diff", json!({"staged": true})).await;
+    assert!(staged["result"]["stdout"].as_str().unwrap().contains("-old"), "{staged}");
     let info = rpc(connection, stored, &run, "rpc.host.capabilities", json!({"host_id": "any"})).await;
     let supported = info["result"]["supported_rpc"].as_array().unwrap();
     assert!(supported.contains(&json!("rpc.bash")) && info["result"]["os"] == "linux", "{info}");
@@ -178,11 +183,9 @@ async fn a_write_waits_for_a_person_who_sees_what_will_happen() {
         connection.until(stored, is_result).await;
     }
     let kinds = stored.kinds(&run);
-    let expected =
-        ["tool.call", "run.permission_requested", "tool.call", "tool.result", "run.permission_decided"];
-    let expected: Vec<String> =
-        expected.iter().chain(&["tool.result"]).map(|kind| (*kind).to_owned()).collect();
-    assert!(kinds.ends_with(&expected), "{kinds:?}");
+    // Looking at the question is no operation: its true text is stored nowhere.
+    let expected = ["tool.call", "run.permission_requested", "run.permission_decided", "tool.result"];
+    assert!(kinds.ends_with(&expected.map(str::to_owned)), "{kinds:?}");
     // A denied write changes nothing.
     connection
         .send("rpc.fs.write", Some(&run), json!({"request_id": "w2", "path": "a.txt", "content": ""}))
@@ -274,4 +277,160 @@ async fn a_question_survives_the_host_and_an_operation_that_ran_is_in_doubt() {
     let answer = rpc(&mut connection, &mut stored, &run, "rpc.fs.write", write).await;
     assert_eq!(answer["result"]["bytes_written"], 6, "the repeated request gets the answer");
     stored.assert_complete(&run);
+}
+
+/// After a power failure the journal may lack events that were sent: the numbers of the hub are the ones that count.
+#[tokio::test]
+async fn after_a_power_failure_an_operation_in_doubt_is_reported_with_a_number_that_is_free() {
+    let sandbox = Sandbox::new();
+    let (mut host, hub, mut connection, mut stored, run) = with_ended_run(&sandbox).await;
+    // Without acknowledgements the journal keeps every event.
+    connection.is_acking = false;
+    let bash = json!({"request_id": "b", "cmd": "echo begun > begun; sleep 600", "user": "ann"});
+    connection.send("rpc.bash", Some(&run), bash.clone()).await;
+    question(&mut connection, &mut stored, "b").await;
+    connection.send("run.permission.approve", Some(&run), json!({"request_id": "b", "user": "bob"})).await;
+    sandbox.appears("root/begun", std::time::Instant::now() + host_support::PATIENCE);
+    host.kill();
+    drop(connection);
+    let path = sandbox.path(format!("home/state/rexd/runs/{run}.jsonl"));
+    let text = std::fs::read_to_string(&path).unwrap();
+    let kept: Vec<&str> = text.lines().take_while(|line| !line.contains("\"type\":\"tool.call\"")).collect();
+    assert!(kept.len() < text.lines().count(), "{text}");
+    let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap();
+    let kept = (kept.join("\n") + "\n").replace(boot.trim(), "another-boot");
+    assert!(kept.contains("another-boot"), "{kept}");
+    std::fs::write(path, kept).unwrap();
+    let last = stored.last(&run);
+    let _host = HostProcess::start(&sandbox, &hub.url());
+    let (mut connection, _) = hub.greeted(&stored).await;
+    let is_doubt = |message: &Value| message["type"] == "tool.result" && message["data"]["request_id"] == "b";
+    let doubt = connection.until(&mut stored, is_doubt).await;
+    assert!(doubt["data"]["error"].as_str().unwrap().starts_with("in doubt"), "{doubt}");
+    assert!(doubt["seq"].as_i64().unwrap() > last, "{doubt}");
+    let repeated = rpc(&mut connection, &mut stored, &run, "rpc.bash", bash).await;
+    assert!(repeated["error"].as_str().unwrap().starts_with("in doubt"), "{repeated}");
+    assert_eq!(stored.last(&run), *stored.runs[&run].keys().last().unwrap(), "no number is missing");
+}
+
+/// The types of the events of a request.
+fn kinds_of(stored: &Stored, run: &str, request_id: &str) -> Vec<String> {
+    let events = stored.of(run).into_iter().filter(|event| event["data"]["request_id"] == request_id);
+    events.map(|event| event["type"].as_str().unwrap().to_owned()).collect()
+}
+
+/// Removes the events from the first one of this type on, from the journal and from the hub, as if the host had been killed
+/// before it wrote that.
+fn forget_from(sandbox: &Sandbox, stored: &mut Stored, run: &str, kind: &str) {
+    let path = sandbox.path(format!("home/state/rexd/runs/{run}.jsonl"));
+    let text = std::fs::read_to_string(&path).unwrap();
+    let event = format!("\"type\":\"{kind}\"");
+    let kept: Vec<&str> = text.lines().take_while(|line| !line.contains(&event)).collect();
+    assert!(kept.len() < text.lines().count(), "no {kind} in {text}");
+    std::fs::write(path, kept.join("\n") + "\n").unwrap();
+    let events = stored.runs.get_mut(run).unwrap();
+    let first = events.values().find(|event| event["type"] == kind).unwrap()["seq"].as_i64().unwrap();
+    events.retain(|seq, _| *seq < first);
+}
+
+/// The file of the only operation that the host has stored.
+fn pending_file(sandbox: &Sandbox) -> std::path::PathBuf {
+    let files = std::fs::read_dir(sandbox.path("home/state/rexd/runs/pending")).unwrap();
+    let mut files = files.map(|entry| entry.unwrap().path());
+    // Beside it there may be a draft that the killed host was writing.
+    files.find(|path| path.extension().is_some_and(|end| end == "json")).unwrap()
+}
+
+#[tokio::test]
+async fn a_question_whose_event_a_killed_host_did_not_write_is_asked_by_the_next_one() {
+    let sandbox = Sandbox::new();
+    let (mut host, hub, mut connection, mut stored, run) = with_ended_run(&sandbox).await;
+    // Without acknowledgements the journal keeps every event.
+    connection.is_acking = false;
+    let write = json!({"request_id": "w", "path": "late.txt", "content": "after\n", "user": "ann"});
+    connection.send("rpc.fs.write", Some(&run), write.clone()).await;
+    question(&mut connection, &mut stored, "w").await;
+    host.kill();
+    drop(connection);
+    forget_from(&sandbox, &mut stored, &run, "run.permission_requested");
+    let _host = HostProcess::start(&sandbox, &hub.url());
+    let (mut connection, _) = hub.greeted(&stored).await;
+    question(&mut connection, &mut stored, "w").await;
+    connection.send("run.permission.approve", Some(&run), json!({"request_id": "w", "user": "bob"})).await;
+    let answer = rpc(&mut connection, &mut stored, &run, "rpc.fs.write", write).await;
+    assert_eq!(answer["result"]["bytes_written"], 6, "{answer}");
+}
+
+/// A host that was killed after an operation, the hub, what it has, and the run.
+async fn killed_after_operation(sandbox: &Sandbox, bash: &Value) -> (ScriptedHub, Stored, String) {
+    let (mut host, hub, mut connection, mut stored, run) = with_ended_run(sandbox).await;
+    connection.is_acking = false;
+    connection.send("rpc.bash", Some(&run), bash.clone()).await;
+    question(&mut connection, &mut stored, "b").await;
+    connection.send("run.permission.approve", Some(&run), json!({"request_id": "b", "user": "bob"})).await;
+    while kinds_of(&stored, &run, "b").len() < 4 {
+        connection.until(&mut stored, |message| message["seq"].is_i64()).await;
+    }
+    host.kill();
+    (hub, stored, run)
+}
+
+#[tokio::test]
+async fn an_operation_has_each_event_once_wherever_the_host_is_killed() {
+    let bash = json!({"request_id": "b", "cmd": "echo done >> done", "user": "ann"});
+    // The host was killed before it stored the answer, or that the event of the answer is written.
+    for state in ["running", "done"] {
+        let sandbox = Sandbox::new();
+        let (hub, mut stored, run) = killed_after_operation(&sandbox, &bash).await;
+        let each_once = kinds_of(&stored, &run, "b");
+        let path = pending_file(&sandbox);
+        let mut call: Value = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
+        call["state"] = json!(state);
+        std::fs::write(&path, call.to_string()).unwrap();
+        let _host = HostProcess::start(&sandbox, &hub.url());
+        let (mut connection, _) = hub.greeted(&stored).await;
+        rpc(&mut connection, &mut stored, &run, "rpc.bash", bash.clone()).await;
+        // A later event shows that no other one is on its way.
+        rpc(&mut connection, &mut stored, &run, "rpc.fs.list", json!({"request_id": "l"})).await;
+        while kinds_of(&stored, &run, "l").len() < 2 {
+            connection.until(&mut stored, |message| message["seq"].is_i64()).await;
+        }
+        assert_eq!(kinds_of(&stored, &run, "b"), each_once, "{state}");
+        assert_eq!(sandbox.read("root/done"), "done\n", "{state}");
+    }
+    // The host was killed before it stored the question.
+    let sandbox = Sandbox::new();
+    let (hub, mut stored, run) = killed_after_operation(&sandbox, &bash).await;
+    std::fs::remove_file(pending_file(&sandbox)).unwrap();
+    forget_from(&sandbox, &mut stored, &run, "run.permission_requested");
+    let _host = HostProcess::start(&sandbox, &hub.url());
+    let (mut connection, _) = hub.greeted(&stored).await;
+    connection.send("rpc.bash", Some(&run), bash).await;
+    question(&mut connection, &mut stored, "b").await;
+    assert_eq!(kinds_of(&stored, &run, "b"), ["tool.call", "run.permission_requested"]);
+}
+
+/// A host that was killed between a decision and the begin of its operation gets the decision from the hub again, even before
+/// it has asked again.
+#[tokio::test]
+async fn a_decision_that_is_repeated_after_a_restart_takes_effect() {
+    let sandbox = Sandbox::new();
+    let (mut host, hub, mut connection, mut stored, run) = with_ended_run(&sandbox).await;
+    let bash = json!({"request_id": "b", "cmd": "echo done >> done", "user": "ann"});
+    connection.send("rpc.bash", Some(&run), bash.clone()).await;
+    question(&mut connection, &mut stored, "b").await;
+    host.kill();
+    drop(connection);
+    let _host = HostProcess::start(&sandbox, &hub.url());
+    let (mut connection, _) = hub.greeted(&stored).await;
+    connection.send("run.permission.approve", Some(&run), json!({"request_id": "b", "user": "bob"})).await;
+    let answer = rpc(&mut connection, &mut stored, &run, "rpc.bash", bash).await;
+    assert_eq!(answer["ok"], true, "{answer}");
+    assert_eq!(sandbox.read("root/done"), "done\n");
+    while kinds_of(&stored, &run, "b").len() < 4 {
+        connection.until(&mut stored, |message| message["seq"].is_i64()).await;
+    }
+    let mut kinds = kinds_of(&stored, &run, "b");
+    kinds.sort();
+    assert_eq!(kinds, ["run.permission_decided", "run.permission_requested", "tool.call", "tool.result"]);
 }

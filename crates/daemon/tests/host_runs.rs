@@ -168,6 +168,45 @@ async fn a_hub_that_acknowledges_nothing_gets_a_limited_number_of_events() {
     connection.until(&mut stored, |message| message["seq"] == 1_025).await;
 }
 
+/// A hub that was restored from an old backup does not have a run whose events it has acknowledged.
+#[tokio::test]
+async fn a_hub_that_has_lost_an_idle_run_gets_its_later_events_without_a_gap() {
+    let (sandbox, hub, mut stored) = (Sandbox::new(), ScriptedHub::new().await, Stored::default());
+    let _host = HostProcess::start(&sandbox, &hub.url());
+    let (mut connection, _) = hub.greeted(&stored).await;
+    let run =
+        connection.start(&mut stored, "echo ready; until [ -e go ]; do sleep 0.1; done; echo later").await;
+    connection.output(&mut stored, &run, "ready").await;
+    // The response comes after the acknowledgements have taken effect.
+    connection.request(&mut stored, "rpc.runs.list", None, json!({"request_id": "list"})).await;
+    drop(connection);
+    let mut restored = Stored::default();
+    let (mut connection, hello) = hub.greeted(&restored).await;
+    assert_eq!(hello["data"]["runs"][0]["run_id"], run.as_str(), "{hello}");
+    sandbox.write("root/go", "");
+    connection.exited(&mut restored, &run).await;
+    let first = &restored.of(&run)[0];
+    assert_eq!((&first["type"], &first["data"]["first_seq"]), (&json!("run.lost"), &json!(1)), "{first}");
+    assert_eq!(restored.last(&run), *restored.runs[&run].keys().last().unwrap(), "no number is missing");
+    assert!(restored.text(&run).contains("later"), "{:?}", restored.text(&run));
+}
+
+#[tokio::test]
+async fn a_run_that_the_hub_rejects_does_not_hold_up_another_one() {
+    let (sandbox, hub, mut stored) = (Sandbox::new(), ScriptedHub::new().await, Stored::default());
+    let _host = HostProcess::start(&sandbox, &hub.url());
+    let (mut connection, _) = hub.greeted(&stored).await;
+    connection.is_acking = false;
+    // More than may be sent without an acknowledgement.
+    let rejected = connection.start(&mut stored, "yes | head -c 8000000").await;
+    connection.output(&mut stored, &rejected, "y").await;
+    let error = json!({"code": "not_your_run", "message": "the run belongs to another host"});
+    connection.send("hub.error", Some(&rejected), error).await;
+    let run = connection.start(&mut stored, "echo arrives").await;
+    connection.output(&mut stored, &run, "arrives").await;
+    assert!(stored.text(&rejected).len() < 8_000_000, "it is not sent to the end");
+}
+
 #[tokio::test]
 async fn keys_are_typed_one_by_one_and_recorded_by_the_line() {
     let (sandbox, hub, mut stored) = (Sandbox::new(), ScriptedHub::new().await, Stored::default());

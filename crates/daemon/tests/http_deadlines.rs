@@ -13,9 +13,9 @@ use daemon::net::http::{HEARTBEAT, HttpFrontEnd};
 use daemon::observe::metrics::Metrics;
 use engine::audit::NoAudit;
 use link::listen::{ConnectionLimiter, HttpPeer, HttpServer, PhaseDeadlines, WhenFull};
+use link::task::Tasks;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, DuplexStream, duplex};
 use tokio_util::sync::CancellationToken;
-use tokio_util::task::TaskTracker;
 
 const TOKEN: &str = "a-token-that-is-long-enough-0123456789";
 const HEAD: &str = "POST /rpc HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer a-token-that-is-long-enough-0123456789\r\n";
@@ -45,7 +45,7 @@ fn server_at(root: &Path, paths: Paths) -> Arc<HttpServer<HttpFrontEnd>> {
         websocket: link::websocket::Settings::default(),
         limits: link::Limits::default(),
         stop: stop.clone(),
-        tasks: TaskTracker::new(),
+        tasks: Tasks::new(),
     };
     Arc::new(HttpServer {
         tasks: front_end.tasks.clone(),

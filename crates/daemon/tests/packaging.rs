@@ -8,7 +8,8 @@ use std::process::{Command, Output};
 use daemon::cli::args::HELP;
 
 const REXD: &str = env!("CARGO_BIN_EXE_rexd");
-const COMMANDS: [&str; 8] = ["serve", "host", "run", "doctor", "check-config", "audit", "policy", "version"];
+const COMMANDS: [&str; 9] =
+    ["serve", "stringd", "host", "run", "doctor", "check-config", "audit", "policy", "version"];
 
 fn project() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).unwrap().to_path_buf()

@@ -5,6 +5,7 @@
 mod exec_server;
 mod host;
 mod policy;
+mod stringd;
 
 use std::ffi::{OsStr, OsString};
 use std::fmt;
@@ -17,6 +18,7 @@ use crate::config::{ConfigArgs, nearest};
 use crate::observe::audit::ShowArgs;
 pub use exec_server::{ExecServerArgs, RegistrationArgs, WsAuthFlags};
 pub use host::{HostArgs, RunArgs};
+pub use stringd::StringdArgs;
 
 /// A command of `rexd`.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -25,6 +27,8 @@ pub enum CliCommand {
     Serve(Box<ServeArgs>),
     /// Serve only the exec-server face.
     ExecServer(Box<ExecServerArgs>),
+    /// Serve only the stringd face.
+    Stringd(Box<StringdArgs>),
     /// Serve only the host face.
     Host(Box<HostArgs>),
     /// Start a run on the host of this user and stay attached.
@@ -126,9 +130,9 @@ pub const HELP: &str = include_str!("help.txt");
 /// Flags, and the subcommands that accept them; the empty name is a call without one.
 type FlagGroup = (&'static [&'static str], &'static [&'static str]);
 
-const WITH_ROOTS: &[&str] = &["", "serve", "exec-server", "host", "doctor", "check-config"];
+const WITH_ROOTS: &[&str] = &["", "serve", "exec-server", "stringd", "host", "doctor", "check-config"];
 const WITH_CONFIG: &[&str] =
-    &["", "serve", "exec-server", "host", "run", "doctor", "check-config", "audit", "policy"];
+    &["", "serve", "exec-server", "stringd", "host", "run", "doctor", "check-config", "audit", "policy"];
 const SERVE: &[&str] = &["", "serve"];
 
 /// Flags with a value.
@@ -149,6 +153,7 @@ const SWITCHES: &[FlagGroup] = &[
     (&["stdio"], SERVE),
     (&["json"], &["doctor", "audit", "policy"]),
     (&["failed"], &["audit"]),
+    (&["log"], &["stringd"]),
     (&["check-config"], &[""]),
     // These replace every subcommand.
     (&["help", "version"], &[]),
@@ -162,10 +167,19 @@ fn all_flag_names() -> impl Iterator<Item = &'static str> {
     flag_names(OPTIONS).chain(flag_names(SWITCHES))
 }
 
-const SUBCOMMANDS: &[&str] =
-    &["serve", "exec-server", "host", "run", "doctor", "check-config", "audit", "policy", "version", "help"];
-/// Commands of later versions.
-const NOT_YET: &[&str] = &["stringd"];
+const SUBCOMMANDS: &[&str] = &[
+    "serve",
+    "exec-server",
+    "stringd",
+    "host",
+    "run",
+    "doctor",
+    "check-config",
+    "audit",
+    "policy",
+    "version",
+    "help",
+];
 
 /// Parses a command line without the program's name.
 pub fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<CliCommand, UsageError> {
@@ -177,16 +191,17 @@ pub fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<CliCommand
     })
 }
 
-/// Parses the command line of a program with this name. `codex-exec-server` means `rexd exec-server --listen stdio`.
+/// Parses the command line of a program with this name. `codex-exec-server` means `rexd exec-server --listen stdio`,
+/// and `stringd` means `rexd stringd`.
 pub fn parse_as(
     name: &OsStr,
     arguments: impl IntoIterator<Item = OsString>,
 ) -> Result<CliCommand, UsageError> {
+    let arguments = stringd::as_command(name, arguments.into_iter().collect());
     let is_exec_server = Path::new(name).file_name().is_some_and(|name| name == "codex-exec-server");
     if !is_exec_server {
         return parse(arguments);
     }
-    let arguments: Vec<OsString> = arguments.into_iter().collect();
     let is_named = |argument: &OsString| {
         argument.to_str().is_some_and(|text| text.starts_with("--listen") || text.starts_with("--remote"))
     };
@@ -226,9 +241,6 @@ impl ParsedFlags {
                     parsed.flags.push((name, value));
                 }
                 lexopt::Arg::Value(word) => {
-                    if parsed.words.is_empty() && NOT_YET.iter().any(|name| word == **name) {
-                        return Err(unsupported_command(&word));
-                    }
                     parsed.words.push(word);
                 }
             }
@@ -260,6 +272,7 @@ impl ParsedFlags {
             "" | "serve" => self.serve(&name, operands).map(|serve| CliCommand::Serve(Box::new(serve))),
             "exec-server" => self.exec_server(operands).map(|face| CliCommand::ExecServer(Box::new(face))),
             "run" => self.run(operands).map(|run| CliCommand::Run(Box::new(run))),
+            "stringd" => self.stringd(operands).map(|face| CliCommand::Stringd(Box::new(face))),
             "host" => self.host(operands).map(|host| CliCommand::Host(Box::new(host))),
             "doctor" => Ok(CliCommand::Doctor { json: self.has("json"), config: self.config(operands)? }),
             "check-config" => Ok(CliCommand::CheckConfig(self.config(operands)?)),
@@ -401,16 +414,11 @@ fn unknown_flag(flag: &str, words: &[OsString]) -> UsageError {
 }
 
 fn unknown_command(name: &str) -> UsageError {
-    let hint = match nearest(name, SUBCOMMANDS.iter().chain(NOT_YET).copied()) {
+    let hint = match nearest(name, SUBCOMMANDS.iter().copied()) {
         Some(close) => format!("did you mean `rexd {close}`?"),
         None => "run `rexd --help` for the commands".to_owned(),
     };
     UsageError::new(format!("unknown command {name:?}"), hint)
-}
-
-fn unsupported_command(name: &OsStr) -> UsageError {
-    let message = format!("`rexd {}` is not supported by this version", name.to_string_lossy());
-    UsageError::new(message, "run `rexd --stdio` to serve REXD")
 }
 
 #[cfg(test)]

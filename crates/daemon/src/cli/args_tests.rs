@@ -122,8 +122,20 @@ fn an_invalid_command_line_gets_one_line_and_a_hint() {
     for (line, expected) in table {
         assert_eq!(parsed(line).unwrap_err().to_string(), expected, "{line}");
     }
-    let unsupported = parsed("stringd 3100").unwrap_err().message;
-    assert!(unsupported.ends_with("is not supported by this version"), "{unsupported}");
+}
+
+#[test]
+fn stringd_is_started_under_each_of_its_names() {
+    let args = |port, log| CliCommand::Stringd(Box::new(StringdArgs { port, log, ..StringdArgs::default() }));
+    let words = |line: &str| line.split_whitespace().map(OsString::from).collect::<Vec<_>>();
+    let named = |name: &str, line: &str| parse_as(name.as_ref(), words(line)).unwrap();
+    assert_eq!(named("rexd", "stringd"), args(None, false));
+    assert_eq!(named("rexd", "stringd 3111 --log"), args(Some(3111), true));
+    assert_eq!(named("/usr/bin/stringd", "3111"), args(Some(3111), false));
+    assert_eq!(named("stringd", "--daemon foreground 3111 --log"), args(Some(3111), true));
+    assert_eq!(named("rexd", "--daemon foreground 3111"), args(Some(3111), false));
+    let error = parsed("stringd x").unwrap_err().to_string();
+    assert_eq!(error, "rexd: invalid port \"x\"\nhint: `rexd stringd` expects 0 to 65535");
 }
 
 #[test]

@@ -100,13 +100,24 @@ async fn forward_input(client: &LocalClient, run_id: &str) -> anyhow::Result<std
                 reading = (!is_last).then(|| tokio::task::spawn_blocking(read_block));
                 let text = whole_text(&mut typed, is_last);
                 if !text.is_empty() {
+                    // The viewer who typed last gives the size; another one may have set its own.
+                    claim_size(client, run_id).await?;
                     send(client, &format!("/runs/{run_id}/stdin"), &json!({ "text": text })).await?;
                 }
             }
-            _ = resized.recv() => if let Some((cols, rows)) = terminal_size() {
-                send(client, &format!("/runs/{run_id}/resize"), &json!({ "cols": cols, "rows": rows })).await?;
-            },
+            _ = resized.recv() => claim_size(client, run_id).await?,
         }
+    }
+}
+
+/// Gives the run the size of this terminal.
+async fn claim_size(client: &LocalClient, run_id: &str) -> anyhow::Result<()> {
+    match terminal_size() {
+        Some((cols, rows)) => {
+            let size = json!({ "cols": cols, "rows": rows });
+            send(client, &format!("/runs/{run_id}/resize"), &size).await
+        }
+        None => Ok(()),
     }
 }
 

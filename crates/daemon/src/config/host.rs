@@ -22,6 +22,8 @@ pub struct HostConfig {
     pub log: Option<PathBuf>,
     /// Bytes of the journal of one run; beyond it the oldest events are dropped.
     pub journal_bytes: u64,
+    /// Milliseconds after which the prompt of a program is denied; 0 for never.
+    pub prompt_timeout_ms: u64,
 }
 
 /// What a host shares with its hubs.
@@ -43,6 +45,7 @@ impl Default for HostConfig {
             socket: None,
             log: None,
             journal_bytes: 16 * 1024 * 1024,
+            prompt_timeout_ms: 0,
         }
     }
 }
@@ -58,5 +61,6 @@ pub(super) fn read(section: Section<'_, '_>) -> Result<HostConfig, ConfigError> 
         socket: section.file("socket")?,
         log: section.file("log")?,
         journal_bytes: section.positive("journal_bytes", base.journal_bytes)?,
+        prompt_timeout_ms: section.number("prompt_timeout_ms")?.unwrap_or(base.prompt_timeout_ms),
     })
 }

@@ -25,6 +25,8 @@ pub struct Listeners {
     pub exec_server: Option<SocketAddr>,
     /// Whether the exec-server face registers with a hub.
     pub registers: bool,
+    /// The port of the stringd face.
+    pub stringd: Option<u16>,
     /// Whether the daemon is the host of a hub.
     pub is_host: bool,
 }
@@ -52,10 +54,11 @@ impl Listeners {
         let exec_server = flags.exec_server.or(config.exec_server.listen);
         let registers = config.exec_server.remote.is_some();
         let is_host = !flags.hubs.is_empty() || !config.host.hubs.is_empty();
-        let others = others || exec_server.is_some() || registers || is_host;
+        let stringd = flags.stringd.or(config.stringd.port);
+        let others = others || exec_server.is_some() || registers || is_host || stringd.is_some();
         let listens = http.is_some() || unix.is_some() || others;
         let stdio = asks_stdio || (!listens && file.stdio);
-        Ok(Self { stdio, http, unix, tls, client_ca, exec_server, registers, is_host })
+        Ok(Self { stdio, http, unix, tls, client_ca, exec_server, registers, stringd, is_host })
     }
 
     /// Whether there is no listener. A service manager can still pass sockets.
@@ -65,7 +68,7 @@ impl Listeners {
 
     /// Whether stdin and stdout are the only listener.
     pub fn is_stdio_alone(&self) -> bool {
-        let others = self.exec_server.is_some() || self.registers || self.is_host;
+        let others = self.exec_server.is_some() || self.registers || self.is_host || self.stringd.is_some();
         self.stdio && self.http.is_none() && self.unix.is_none() && !others
     }
 

@@ -13,6 +13,7 @@ mod print;
 mod sandbox;
 mod section;
 mod server;
+mod stringd;
 mod suggest;
 mod telemetry;
 
@@ -29,6 +30,7 @@ pub use print::check_config;
 pub use sandbox::{BUILT_IN, CustomProfile, OFF, SandboxConfig};
 pub use section::ConfigError;
 pub use server::{AuditConfig, ServerConfig};
+pub use stringd::StringdConfig;
 pub use suggest::nearest;
 pub use telemetry::TelemetryConfig;
 
@@ -70,6 +72,8 @@ pub struct Config {
     pub exec_server: ExecServerConfig,
     /// The host face.
     pub host: HostConfig,
+    /// The stringd face.
+    pub stringd: StringdConfig,
     /// Whether a write is flushed to disk before its response.
     pub durable_writes: bool,
     /// Metrics and traces.
@@ -126,6 +130,7 @@ impl Config {
             server: server::server(root.section("server")?)?,
             exec_server: exec_server::read(root.section("exec_server")?)?,
             host: host::read(root.section("host")?)?,
+            stringd: stringd::read(root.section("stringd")?)?,
             durable_writes: root.section("files")?.boolean("durable", true)?,
             telemetry: telemetry::read(root.section("telemetry")?)?,
             keepers: keepers::read(root.section("keepers")?)?,

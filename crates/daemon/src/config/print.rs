@@ -68,6 +68,8 @@ fn access(config: &Config, paths: &Paths, out: &mut dyn Write) -> io::Result<()>
         exec_server.remote.as_ref().map(|remote| format!("{} at {}", remote.executor_id, remote.url));
     let found: Vec<String> = [listen, remote].into_iter().flatten().collect();
     line(out, "exec-server", if found.is_empty() { "off".to_owned() } else { found.join(", ") })?;
+    let stringd = config.stringd.port.map(|port| format!("http://127.0.0.1:{port}"));
+    line(out, "stringd", stringd.as_deref().unwrap_or("off"))?;
     line(out, "hubs", hubs(config))?;
     line(out, "tls", path_or(server.tls.as_ref().map(|tls| tls.certificate.as_path()), "off"))?;
     for token in auth::report(config, paths) {

@@ -324,7 +324,7 @@ async fn decide(
         return resolved(Resolution::Answered(answer), (id, rule), timeout);
     }
     if let Some(grant) = approvals.find_grant(&request) {
-        let refused = Error::Refused { rule, approval: None, by: grant.by.clone() };
+        let refused = Error::Refused { rule, approval: None, by: grant.by.clone(), reason: None };
         let (outcome, result) = match grant.choice {
             Choice::Approve => (ApprovalOutcome::Approved, Ok(())),
             Choice::Deny => (ApprovalOutcome::Denied, Err(refused)),
@@ -374,11 +374,11 @@ fn resolved(
         Some(audit::ApprovalRecord { id: Some(id.clone()), by, scope: scope.map(Scope::name), outcome })
     };
     match resolution {
-        Resolution::Answered(ApprovalAnswer { choice: Choice::Approve, by, scope }) => {
+        Resolution::Answered(ApprovalAnswer { choice: Choice::Approve, by, scope, .. }) => {
             (record(Some(by), Some(scope), ApprovalOutcome::Approved), Ok(()))
         }
-        Resolution::Answered(ApprovalAnswer { choice: Choice::Deny, by, scope }) => {
-            let refused = Error::Refused { rule, approval: Some(id.clone()), by: by.clone() };
+        Resolution::Answered(ApprovalAnswer { choice: Choice::Deny, by, scope, reason }) => {
+            let refused = Error::Refused { rule, approval: Some(id.clone()), by: by.clone(), reason };
             (record(Some(by), Some(scope), ApprovalOutcome::Denied), Err(refused))
         }
         Resolution::Expired => {

@@ -55,15 +55,21 @@ use engine::approval::Approvals;
 use engine::audit::AuditSink;
 use engine::files::Durability;
 use engine::{Engine, Limits, Roots};
+use link::task::Tasks;
 use link::{ByteBudget, Writing};
 use tokio_util::sync::CancellationToken;
-use tokio_util::task::TaskTracker;
 
 use crate::keeper::Keepers;
 use crate::observe::metrics::{Metrics, QueueGauge};
 use crate::observe::traces::Traces;
 use peers::Peers;
 use runtime_policy::RuntimePolicyHandle;
+
+/// Whether the clients of a face are not authenticated, so that its processes belong to the OS user alone: other faces list and
+/// kill them, but their output and input stay with that user.
+pub fn is_unauthenticated(face: &str) -> bool {
+    face == "stringd"
+}
 
 /// How long the end of the daemon may take: longer than any process tree takes to end.
 pub const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(3);
@@ -113,7 +119,7 @@ pub struct Core {
     /// Spans for a collector, if one is configured.
     pub traces: Traces,
     /// Owns the tasks that belong to no session and no connection.
-    pub tasks: TaskTracker,
+    pub tasks: Tasks,
     /// Cancelled when the daemon ends: every session then ends.
     pub stop: CancellationToken,
 }

@@ -14,12 +14,12 @@ use bytes::Bytes;
 use engine::Roots;
 use futures_util::future::join_all;
 use link::listen::accept;
+use link::task::Tasks;
 use link::{Incoming, Limits, Link};
 use serde::{Deserialize, Serialize};
 use tokio::net::UnixStream;
 use tokio::sync::Mutex;
 use tokio_util::sync::CancellationToken;
-use tokio_util::task::TaskTracker;
 
 use crate::core::request::ConnectionContext;
 use crate::core::session::ServeLink;
@@ -145,7 +145,7 @@ impl Peers {
     }
 
     async fn accept<F: ServePeers>(&self, socket: &ListeningSocket, face: &Arc<F>) {
-        let connections = TaskTracker::new();
+        let connections = Tasks::new();
         loop {
             let (stream, _unnamed) = accept(|| socket.accept(), || {}).await;
             if peer_caller(&stream).is_ok() && connections.len() < MAX_CONNECTIONS {

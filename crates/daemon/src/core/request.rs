@@ -8,12 +8,13 @@ use std::time::{Duration, SystemTime};
 use engine::approval;
 use engine::audit::{AuditOutcome, AuditRecord, Detail};
 use engine::policy::{PolicyOperation, PolicyQuery};
+use engine::process::ProcessSummary;
 use serde::Serialize;
 use tokio_util::sync::CancellationToken;
 use wire::jsonrpc::RpcError;
 
 use super::authorize::Authorization;
-use super::responder::Responder;
+use super::responder::{JsonResult, Responder, to_json};
 use super::session::keys::KeyReservation;
 use super::session::scheduler::SchedulerGuard;
 use crate::net::auth::Caller;
@@ -79,6 +80,18 @@ impl Requester {
             duration,
             decision: None,
         }
+    }
+
+    /// The audit record of the end of a process that this requester started.
+    pub fn end_record(
+        &self,
+        operation: &'static str,
+        details: Details,
+        closed: &ProcessSummary,
+    ) -> AuditRecord {
+        let outcome = AuditOutcome::Done("ended".into());
+        let record = self.record(operation.into(), details, outcome, closed.duration);
+        AuditRecord { exit: Some(closed.exit), ..record }
     }
 }
 
@@ -154,13 +167,18 @@ pub struct AuthorizedRequest {
 
 impl AuthorizedRequest {
     /// Responds, and stores the response under the idempotency key.
-    pub async fn finish<T: Serialize>(self, result: Result<T, RpcError>) {
-        self.complete(&result).send(result).await;
+    pub fn finish<T: Serialize>(self, result: Result<T, RpcError>) -> impl Future<Output = ()> + Send {
+        let result = to_json(result);
+        self.complete(&result).send_json(result)
     }
 
     /// The same, and waits until the response was written to the connection.
-    pub async fn finish_written<T: Serialize>(self, result: Result<T, RpcError>) {
-        self.complete(&result).send_written(result).await;
+    pub fn finish_written<T: Serialize>(
+        self,
+        result: Result<T, RpcError>,
+    ) -> impl Future<Output = ()> + Send {
+        let result = to_json(result);
+        self.complete(&result).send_json_written(result)
     }
 
     /// Responds with an error.
@@ -169,21 +187,25 @@ impl AuthorizedRequest {
     }
 
     /// Runs work that may block on a worker thread, under the request's guard, and responds with its result.
-    pub async fn run_blocking<T: Serialize + Send + 'static>(
+    pub fn run_blocking<T: Serialize + Send + 'static>(
         self,
         work: impl FnOnce() -> Result<T, RpcError> + Send + 'static,
-    ) {
+    ) -> impl Future<Output = ()> + Send {
+        self.run_boxed(Box::new(move || to_json(work())))
+    }
+
+    async fn run_boxed(self, work: Box<dyn FnOnce() -> JsonResult + Send>) {
         let result = match &self.guard {
             SchedulerGuard::Batch(batch) => batch.run(work).await,
             SchedulerGuard::None | SchedulerGuard::Shared(_) | SchedulerGuard::Exclusive(_) => {
                 off_thread(work).await
             }
         };
-        self.finish(result).await;
+        self.complete(&result).send_json(result).await;
     }
 
     /// Stores the response and drops the guard.
-    fn complete<T: Serialize>(self, result: &Result<T, RpcError>) -> Responder {
+    fn complete(self, result: &JsonResult) -> Responder {
         if let Some(key) = self.key {
             key.complete(result);
         }
@@ -195,6 +217,7 @@ impl AuthorizedRequest {
 pub async fn off_thread<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, RpcError> + Send + 'static,
 ) -> Result<T, RpcError> {
+    let work: Box<dyn FnOnce() -> Result<T, RpcError> + Send> = Box::new(work);
     let finished = tokio::task::spawn_blocking(work).await;
     finished.unwrap_or_else(|_panicked| Err(RpcError::internal("the operation failed inside the server")))
 }

@@ -8,6 +8,7 @@ use engine::audit::{ApprovalRecord, AuditOutcome, PolicyOutcome};
 use engine::policy::Verdict;
 use link::rpc::Reply;
 use serde::Serialize;
+use serde_json::value::RawValue;
 use tokio::sync::OwnedSemaphorePermit;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::task_tracker::TaskTrackerToken;
@@ -18,6 +19,14 @@ use super::request::{ConnectionContext, Details, Requester};
 use super::response_memory::ReservedMemory;
 use crate::observe::metrics::{self, RefusalReason, RequestTimer};
 use crate::observe::traces::{self, Span};
+
+/// A result as JSON: what sends and stores it is compiled once, and not for every type of result.
+pub type JsonResult = Result<Box<RawValue>, RpcError>;
+
+/// Encodes a result, or passes its error on.
+pub fn to_json<T: Serialize>(result: Result<T, RpcError>) -> JsonResult {
+    serde_json::value::to_raw_value(&result?).map_err(|error| RpcError::internal(error.to_string()))
+}
 
 /// Responds to one request once, and records the result under the face's own method name. A responder that is dropped
 /// responds with an internal error and records that.
@@ -48,8 +57,20 @@ impl Responder {
         core: &Arc<Core>,
         connection: &ConnectionContext,
         requester: Requester,
-        (label, method): (Option<&'static str>, String),
+        method: (Option<&'static str>, String),
         (reply, cancel): (Reply, CancellationToken),
+    ) -> Responder {
+        let mut responder = Responder::recording(core, connection, requester, method);
+        (responder.reply, responder.cancel) = (Some(reply), cancel);
+        responder
+    }
+
+    /// A responder that only records the result, for a face whose response is an HTTP response.
+    pub fn recording(
+        core: &Arc<Core>,
+        connection: &ConnectionContext,
+        requester: Requester,
+        (label, method): (Option<&'static str>, String),
     ) -> Responder {
         let (face, name) = (requester.face, label.unwrap_or(metrics::OTHER_METHOD));
         let request = traces::RequestAttributes {
@@ -70,9 +91,9 @@ impl Responder {
             decision: None,
         };
         Responder {
-            reply: Some(reply),
+            reply: None,
             record: Some(Box::new(record)),
-            cancel,
+            cancel: CancellationToken::new(),
             busy: None,
             is_audited: true,
             permits: Vec::new(),
@@ -142,15 +163,25 @@ impl Responder {
     }
 
     /// Sends the result or the error, and returns when it is queued.
-    pub async fn send<T: Serialize>(mut self, result: Result<T, RpcError>) {
+    pub fn send<T: Serialize>(self, result: Result<T, RpcError>) -> impl Future<Output = ()> + Send {
+        self.send_json(to_json(result))
+    }
+
+    /// Sends the response, and returns when it was written to the connection.
+    pub fn send_written<T: Serialize>(self, result: Result<T, RpcError>) -> impl Future<Output = ()> + Send {
+        self.send_json_written(to_json(result))
+    }
+
+    /// Sends a result that is encoded, and returns when it is queued.
+    pub(super) async fn send_json(mut self, result: JsonResult) {
         self.record(result.as_ref().err());
         if let Some(reply) = self.reply.take() {
             reply.send(result).await;
         }
     }
 
-    /// Sends the response, and returns when it was written to the connection.
-    pub async fn send_written<T: Serialize>(mut self, result: Result<T, RpcError>) {
+    /// Sends a result that is encoded, and returns when it was written to the connection.
+    pub(super) async fn send_json_written(mut self, result: JsonResult) {
         self.record(result.as_ref().err());
         if let Some(reply) = self.reply.take() {
             // A closed connection is noticed where it is read.

@@ -1,12 +1,13 @@
-//! Private directories, and the start time that distinguishes a process from a later one with the same pid.
+//! Private directories and files, and the start time that distinguishes a process from a later one with the same pid.
 
-use std::fs::DirBuilder;
-use std::io;
-use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
+use std::fs::{DirBuilder, OpenOptions};
+use std::io::{self, Write as _};
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::Path;
 use std::sync::OnceLock;
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use engine::files::Durability;
 use rustix::fs::{Mode, OFlags};
 
 /// A builder for directories with mode 0700.
@@ -31,6 +32,28 @@ pub(crate) fn check_private_dir(dir: &Path) -> io::Result<()> {
     }
     let reason = format!("{} must be a directory owned by this user, with mode 0700", dir.display());
     Err(io::Error::new(io::ErrorKind::PermissionDenied, reason))
+}
+
+/// Replaces a file with mode 0600: a reader sees the old contents or the new ones. Blocks.
+pub(crate) fn replace_private_file(path: &Path, contents: &[u8], durability: Durability) -> io::Result<()> {
+    let mut draft = path.as_os_str().to_owned();
+    draft.push("-draft");
+    let written =
+        OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&draft).and_then(
+            |mut file| {
+                file.write_all(contents)?;
+                match durability {
+                    Durability::Synced => file.sync_data()?,
+                    Durability::Relaxed => {}
+                }
+                std::fs::rename(&draft, path)
+            },
+        );
+    if written.is_err() {
+        // The error of the write is the one to report.
+        let _removed = std::fs::remove_file(&draft);
+    }
+    written
 }
 
 /// Replaces the standard streams with `/dev/null`, so that a reader of the old ones sees the end of file.

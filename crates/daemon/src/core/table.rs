@@ -5,6 +5,7 @@
 
 use std::sync::Arc;
 
+use bytes::Bytes;
 use link::rpc::Params;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -95,6 +96,8 @@ pub trait Call<F: Face>: Send {
 type RequestAction<F> = Box<dyn FnOnce(&mut Session<F>, AuthorizedRequest) + Send>;
 /// Reads the idempotency key and the fingerprint of a request.
 type KeyFn<P> = fn(&P) -> Option<(&str, u64)>;
+/// Adds the payload of a binary message to its parameters.
+type PayloadFn<P> = fn(&mut P, Bytes);
 /// Checks and converts parameters.
 type PrepareFn<F, P> = fn(&Arc<P>, &PrepareContext<'_, F>) -> Result<Prepared<F>, RpcError>;
 
@@ -166,6 +169,8 @@ pub struct Row<F: Face, P> {
     pub audit: fn(&P) -> Details,
     /// The idempotency key and the fingerprint of the request, if the method takes a key.
     pub key: Option<KeyFn<P>>,
+    /// Adds the payload of a binary message, if the method takes one.
+    pub payload: Option<PayloadFn<P>>,
     /// Checks and converts the parameters into effects and an action.
     pub prepare: PrepareFn<F, P>,
 }
@@ -204,8 +209,13 @@ impl<F: Face, P: DeserializeOwned + Serialize + Send + Sync + 'static> Method<F>
     }
 
     fn decode(&'static self, params: &Params) -> Result<Decoded<F>, RpcError> {
-        let params = Arc::new(F::decode(params)?);
-        Ok(Decoded::Session(Box::new(DecodedCall { row: self, params })))
+        let mut decoded = F::decode(params)?;
+        match (params.payload(), self.payload) {
+            (None, _) => {}
+            (Some(payload), Some(add)) => add(&mut decoded, payload.clone()),
+            (Some(_), None) => return Err(unexpected_payload(self.name)),
+        }
+        Ok(Decoded::Session(Box::new(DecodedCall { row: self, params: Arc::new(decoded) })))
     }
 }
 
@@ -219,10 +229,17 @@ impl<F: Face, P: DeserializeOwned + 'static> Method<F> for ConnectionRow<F, P> {
     }
 
     fn decode(&'static self, params: &Params) -> Result<Decoded<F>, RpcError> {
+        if params.payload().is_some() {
+            return Err(unexpected_payload(self.name));
+        }
         let params = F::decode(params)?;
         let details = (self.audit)(&params);
         Ok(Decoded::Connection((self.call)(params), details))
     }
+}
+
+fn unexpected_payload(method: &str) -> RpcError {
+    RpcError::invalid_params(format!("{method} takes no payload; send it as a JSON message"))
 }
 
 struct DecodedCall<F: Face, P: 'static> {
@@ -248,16 +265,20 @@ impl<F: Face, P: DeserializeOwned + Serialize + Send + Sync + 'static> Call<F> f
     }
 
     fn digest(&self) -> String {
-        let mut params = serde_json::to_value(&*self.params).unwrap_or_default();
-        if let Some(params) = params.as_object_mut() {
-            params.retain(|name, _| !F::IDENTITY_PARAMS.contains(&name.as_str()));
-        }
-        hex::encode(Sha256::digest(format!("{} {params}", self.row.name)))
+        digest(self.row.name, serde_json::to_value(&*self.params).unwrap_or_default(), F::IDENTITY_PARAMS)
     }
 
     fn prepare(&self, context: &PrepareContext<'_, F>) -> Result<Prepared<F>, RpcError> {
         (self.row.prepare)(&self.params, context)
     }
+}
+
+/// The digest of a request without the params that identify it alone.
+fn digest(method: &str, mut params: serde_json::Value, identity_params: &[&str]) -> String {
+    if let Some(params) = params.as_object_mut() {
+        params.retain(|name, _| !identity_params.contains(&name.as_str()));
+    }
+    hex::encode(Sha256::digest(format!("{method} {params}")))
 }
 
 /// Audit details with one text.

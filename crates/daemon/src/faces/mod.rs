@@ -3,3 +3,4 @@
 pub mod exec_server;
 pub mod host;
 pub mod rexd;
+pub mod stringd;

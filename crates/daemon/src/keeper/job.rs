@@ -29,6 +29,7 @@ pub(super) struct KeeperJob {
     pub(super) id: String,
     pub(super) by: String,
     pub(super) face: String,
+    pub(super) name: Option<String>,
     #[serde(with = "ProgramDef")]
     program: Program,
     /// The roots of the working directory, the outermost first.
@@ -99,6 +100,7 @@ impl KeeperJob {
             id: id.0.clone(),
             by: by.to_owned(),
             face: spec.origin.to_string(),
+            name: spec.name.clone(),
             program: spec.program.clone(),
             roots: chain(spec.cwd.roots()),
             cwd: raw(spec.cwd.as_path().as_os_str()),
@@ -125,6 +127,7 @@ impl KeeperJob {
         Ok(ProcessSpec {
             program: self.program.clone(),
             arg0: None,
+            name: self.name.clone(),
             cwd: self.directory()?,
             env: self.env.iter().map(|(name, value)| (name.text(), value.text())).collect(),
             terminal: self.terminal.map(|(cols, rows)| TerminalSize { cols, rows }),
@@ -134,6 +137,7 @@ impl KeeperJob {
                 JobStdin::Empty => Stdin::Empty,
             },
             merges_stderr: self.merges_stderr,
+            side_pipes: None,
             stop_after: self.stop_after_ms.map(Duration::from_millis),
             output_limit: self.output_bytes.map(|bytes| OutputLimit { bytes, then }),
             is_text: self.is_text,

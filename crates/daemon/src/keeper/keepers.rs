@@ -11,13 +11,15 @@ use engine::process::{
 };
 use engine::session::random_name;
 use link::task::OwnedTask;
+use link::task::Tasks;
 use tokio::sync::watch;
-use tokio_util::task::TaskTracker;
 
 use super::client::{self, KeeperClient};
 use super::client_connection::{self, InputOutcome};
 use super::dir::{KeeperDir, LOG};
 use super::listing::{self, ListedProcess};
+use super::log_times;
+use super::name_lock::NameLock;
 use super::record::from_ms;
 use super::settings::KeeperSettings;
 use super::start::{self, IdleKeeper};
@@ -33,12 +35,14 @@ pub struct Keepers {
 struct Shared {
     settings: KeeperSettings,
     /// Owns the tasks that reap keepers which end before this daemon.
-    tasks: TaskTracker,
+    tasks: Tasks,
     /// A keeper without a job, started in advance after the first start: executing it and creating its directory takes
     /// longer than starting the process.
     spare: Mutex<Option<OwnedTask<Option<IdleKeeper>>>>,
     /// The number of processes that this daemon has started.
     starts: watch::Sender<u64>,
+    /// Held by the one request that gives a process a name.
+    naming: Arc<tokio::sync::Mutex<()>>,
 }
 
 /// A detached process that was started.
@@ -55,8 +59,9 @@ pub struct StartedProcess {
 impl Keepers {
     /// A handle to the keepers in the directory of these settings.
     pub fn new(settings: KeeperSettings) -> Keepers {
-        let (spare, tasks) = (Mutex::default(), TaskTracker::new());
-        Keepers { shared: Arc::new(Shared { settings, spare, tasks, starts: watch::Sender::default() }) }
+        let (spare, tasks) = (Mutex::default(), Tasks::new());
+        let (starts, naming) = (watch::Sender::default(), Arc::default());
+        Keepers { shared: Arc::new(Shared { settings, spare, tasks, starts, naming }) }
     }
 
     /// Starts a process under a new keeper, on behalf of `by`. Returns when it runs or failed to start, with the same
@@ -89,6 +94,13 @@ impl Keepers {
         let (pid, started_at_ms) = report.into_result()?;
         self.shared.starts.send_modify(|count| *count += 1);
         Ok(StartedProcess { id, pid, started_at: from_ms(started_at_ms) })
+    }
+
+    /// Locks the names of processes for all daemons of this user, so that two starts cannot choose the same one.
+    pub async fn lock_names(&self) -> Result<NameLock, Error> {
+        let dir = self.shared.settings.dir.clone();
+        let turn = self.shared.naming.clone().lock_owned().await;
+        run_blocking(move || NameLock::take(&dir, turn)).await?
     }
 
     /// Changes when this daemon has started a detached process.
@@ -133,6 +145,12 @@ impl Keepers {
         let keeper = Box::new(KeeperClient::new(dir, from));
         let ListedProcess { id, description, facts, .. } = listed;
         Ok((KeptProcess { id, description, pid: facts.pid, from, keeper }, from.0 - requested.0))
+    }
+
+    /// The position of the first output of a detached process since a time, to about a second.
+    pub async fn since(&self, id: &ProcessId, time: SystemTime) -> Result<Cursor, Error> {
+        let log = self.dir(id)?.path.join(LOG);
+        run_blocking(move || Cursor(log_times::since(&log, time))).await
     }
 
     /// The output of a detached process on disk.

@@ -10,11 +10,11 @@ use engine::error::errno_text;
 use engine::process::{Cursor, LogReader, Process, ProcessSummary, Signal, TerminalSize};
 use engine::{Engine, EngineSettings, Error, Session};
 use link::task::OwnedTask;
+use link::task::Tasks;
 use tokio::net::UnixListener;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::{Semaphore, watch};
 use tokio_util::sync::CancellationToken;
-use tokio_util::task::TaskTracker;
 use wire::keeper::Version;
 
 use super::connection::{self, ServerState};
@@ -185,6 +185,7 @@ impl RunningKeeper<'_> {
         let record = ProcessRecord {
             by: self.job.by.clone(),
             face: self.job.face.clone(),
+            name: description.name.clone(),
             argv: description.argv.clone(),
             cwd: description.cwd.display().to_string(),
             terminal: description.has_terminal,
@@ -222,15 +223,19 @@ impl RunningKeeper<'_> {
             ),
             stop: CancellationToken::new(),
         });
-        let connections = TaskTracker::new();
+        let connections = Tasks::new();
         let accepting = OwnedTask::spawn(accept(listener, state.clone(), connections.clone()));
         let closed = tokio::select! {
             closed = log_writer::write_log(reader, segments, &written_sender) => closed,
             () = self.kill_on_request() => None,
         };
-        if let Some(closed) = closed {
-            self.write_status(&closed, *state.terminal_size.borrow());
-            self.record_end(&closed).await;
+        if let Some(closed) = &closed {
+            self.write_status(closed, *state.terminal_size.borrow());
+        }
+        // Viewers receive the end only now, so that the process is listed as ended after it.
+        drop(written_sender);
+        if let Some(closed) = &closed {
+            self.record_end(closed).await;
         }
         tokio::select! {
             () = self.process.gone() => {}
@@ -295,7 +300,7 @@ impl RunningKeeper<'_> {
 }
 
 /// Accepts connections of this user, up to the limit.
-async fn accept(listener: UnixListener, state: Arc<ServerState>, connections: TaskTracker) {
+async fn accept(listener: UnixListener, state: Arc<ServerState>, connections: Tasks) {
     let own = rustix::process::geteuid().as_raw();
     loop {
         let Ok((socket, _)) = listener.accept().await else {

@@ -16,6 +16,9 @@ pub(super) struct ProcessRecord {
     pub(super) by: String,
     /// The face of the request.
     pub(super) face: String,
+    /// The name that its user gave it; missing from older keepers.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) name: Option<String>,
     pub(super) argv: Vec<String>,
     pub(super) cwd: String,
     pub(super) terminal: bool,
@@ -47,6 +50,7 @@ pub(super) struct EndRecord {
 impl ProcessRecord {
     pub(super) fn description(&self) -> Description {
         Description {
+            name: self.name.clone(),
             argv: self.argv.clone(),
             cwd: PathBuf::from(&self.cwd),
             has_terminal: self.terminal,

@@ -196,7 +196,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::super::quota::Quota;
-    use super::super::segments::SegmentWriter;
+    use super::super::segments::{MARK_BYTES, SegmentWriter};
     use super::*;
 
     fn write(dir: &Path, log_bytes: u64, chunks: &[(u64, Stream, Vec<u8>)]) {
@@ -261,7 +261,8 @@ mod tests {
         write(dir.path(), u64::MAX, &[(0, Stream::Stdout, b"hello world".to_vec())]);
         let path = segments::list(dir.path()).remove(0).path;
         let file = OpenOptions::new().write(true).open(path).unwrap();
-        for (left, text) in [(HEADER_BYTES + 5, "hello"), (HEADER_BYTES, ""), (3, "")] {
+        let start = MARK_BYTES + HEADER_BYTES;
+        for (left, text) in [(start + 5, "hello"), (start, ""), (3, "")] {
             file.set_len(left as u64).unwrap();
             let seen: Vec<u8> = read(dir.path(), 0, 99).into_iter().flatten().map(|(_, byte)| byte).collect();
             assert_eq!(seen, text.as_bytes());

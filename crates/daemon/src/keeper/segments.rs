@@ -1,13 +1,14 @@
 //! Writes the log of a detached process: segment files of frames, of which the oldest are removed at the limit.
 //!
 //! A segment is named by the cursor of its first byte. A frame has a start, a stream and a length; bytes that are missing
-//! between two frames are lost. Output that cannot be written is left out, and a reader reports the gap.
+//! between two frames are lost. Output that cannot be written is left out, and a reader reports the gap. Frames of the
+//! stream [`TIME_STREAM`] hold the time at which the output behind them was written; readers of output skip them.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write as _};
 use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use engine::process::Stream;
 
@@ -20,6 +21,12 @@ const SEGMENTS: u64 = 16;
 const MIN_SEGMENT_BYTES: u64 = 1024;
 pub(super) const MAX_SEGMENT_BYTES: u64 = 4 * 1024 * 1024;
 const SUFFIX: &str = ".seg";
+/// The stream of a frame with a time: milliseconds since 1970, little endian.
+pub(super) const TIME_STREAM: u8 = 4;
+/// The size of a frame with a time.
+pub(super) const MARK_BYTES: usize = HEADER_BYTES + 8;
+/// The longest time between a mark and output that has no mark of its own.
+pub(super) const MARK_SPACING: Duration = Duration::from_secs(1);
 
 /// One segment file of a log.
 #[derive(Debug, Clone)]
@@ -42,7 +49,7 @@ pub(super) fn list(dir: &Path) -> Vec<Segment> {
             Some(Segment { first, bytes: found.len(), changed, path: entry.path() })
         })
         .collect();
-    segments.sort_by_key(|segment| segment.first);
+    segments.sort_unstable_by_key(|segment| segment.first);
     segments
 }
 
@@ -64,6 +71,8 @@ pub(super) struct SegmentWriter {
     segment_bytes: u64,
     quota: Quota,
     active: Option<Active>,
+    /// The time of the last mark in the active segment.
+    marked: Option<SystemTime>,
 }
 
 #[derive(Debug)]
@@ -76,29 +85,35 @@ struct Active {
 impl SegmentWriter {
     pub(super) fn new(dir: PathBuf, life: File, log_bytes: u64, quota: Quota) -> SegmentWriter {
         let segment_bytes = (log_bytes / SEGMENTS).clamp(MIN_SEGMENT_BYTES, MAX_SEGMENT_BYTES);
-        SegmentWriter { dir, life, log_bytes, segment_bytes, quota, active: None }
+        SegmentWriter { dir, life, log_bytes, segment_bytes, quota, active: None, marked: None }
     }
 
     /// Writes output; leaves out what cannot be written.
     pub(super) fn append(&mut self, start: u64, stream: Stream, bytes: &[u8]) {
-        let largest = usize::try_from(self.segment_bytes).unwrap_or(usize::MAX) - HEADER_BYTES;
+        self.append_at(SystemTime::now(), start, stream, bytes);
+    }
+
+    /// The same with the time of the output.
+    pub(super) fn append_at(&mut self, now: SystemTime, start: u64, stream: Stream, bytes: &[u8]) {
+        let largest = usize::try_from(self.segment_bytes).unwrap_or(usize::MAX) - HEADER_BYTES - MARK_BYTES;
         let mut at = start;
         for piece in bytes.chunks(largest) {
-            self.append_frame(at, stream, piece);
+            self.append_frame(now, at, stream, piece);
             at += piece.len() as u64;
         }
         // Eight bytes in an existing block. If this fails, listings show an earlier end.
         let _written = self.life.write_all_at(&at.to_le_bytes(), 0);
     }
 
-    fn append_frame(&mut self, start: u64, stream: Stream, bytes: &[u8]) {
-        let mut frame = Vec::with_capacity(HEADER_BYTES + bytes.len());
-        frame.extend_from_slice(&start.to_le_bytes());
-        frame.push(stream_byte(stream));
-        frame.extend_from_slice(&u32::try_from(bytes.len()).unwrap_or(u32::MAX).to_le_bytes());
-        frame.extend_from_slice(bytes);
+    fn append_frame(&mut self, now: SystemTime, start: u64, stream: Stream, bytes: &[u8]) {
+        let mut frames = Vec::with_capacity(MARK_BYTES + HEADER_BYTES + bytes.len());
+        if self.needs_mark(now, MARK_BYTES + HEADER_BYTES + bytes.len()) {
+            put_frame(&mut frames, start, TIME_STREAM, &milliseconds(now).to_le_bytes());
+            self.marked = Some(now);
+        }
+        put_frame(&mut frames, start, stream_byte(stream), bytes);
         // Each iteration removes a segment, so the loop ends when none is left.
-        while let Err(error) = self.write(start, &frame) {
+        while let Err(error) = self.write(start, &frames) {
             if !self.drop_oldest() {
                 tracing::debug!(%error, start, "cannot write output to the log of a detached process");
                 return;
@@ -106,10 +121,19 @@ impl SegmentWriter {
         }
     }
 
+    /// Whether a segment begins with a write of this many bytes.
+    fn begins_segment(&self, bytes: usize) -> bool {
+        self.active.as_ref().is_none_or(|active| active.bytes + bytes as u64 > self.segment_bytes)
+    }
+
+    /// Whether the next output needs a mark. Each segment begins with one.
+    fn needs_mark(&self, now: SystemTime, bytes: usize) -> bool {
+        let is_recent = |marked: SystemTime| now.duration_since(marked).is_ok_and(|age| age < MARK_SPACING);
+        self.begins_segment(bytes) || !self.marked.is_some_and(is_recent)
+    }
+
     fn write(&mut self, start: u64, frame: &[u8]) -> io::Result<()> {
-        let is_full =
-            self.active.as_ref().is_none_or(|active| active.bytes + frame.len() as u64 > self.segment_bytes);
-        if is_full {
+        if self.begins_segment(frame.len()) {
             self.active = None;
             self.enforce_limits();
             let path = self.dir.join(format!("{start:020}{SUFFIX}"));
@@ -151,6 +175,19 @@ impl SegmentWriter {
         }
         remove(&oldest.path) && oldest.bytes > 0
     }
+}
+
+fn put_frame(frames: &mut Vec<u8>, start: u64, stream: u8, bytes: &[u8]) {
+    frames.extend_from_slice(&start.to_le_bytes());
+    frames.push(stream);
+    frames.extend_from_slice(&u32::try_from(bytes.len()).unwrap_or(u32::MAX).to_le_bytes());
+    frames.extend_from_slice(bytes);
+}
+
+/// A time in milliseconds since 1970; 0 for an earlier one.
+pub(super) fn milliseconds(time: SystemTime) -> u64 {
+    let passed = time.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(passed.as_millis()).unwrap_or(u64::MAX)
 }
 
 /// Removes a segment. Returns whether it is gone.

@@ -6,11 +6,11 @@ use std::time::Duration;
 
 use engine::Error;
 use engine::process::{ProcessId, ProcessSpec, spawn_session_leader};
+use link::task::Tasks;
 use rustix::fs::{Mode, OFlags};
 use rustix::pipe::PipeFlags;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::unix::pipe;
-use tokio_util::task::TaskTracker;
 
 use super::job::{KeeperJob, KeeperTerms, StartReport};
 use super::settings::KeeperSettings;
@@ -30,7 +30,7 @@ pub(super) struct IdleKeeper {
 
 impl IdleKeeper {
     /// Executes a keeper program.
-    pub(super) async fn start(settings: &KeeperSettings, tasks: &TaskTracker) -> io::Result<IdleKeeper> {
+    pub(super) async fn start(settings: &KeeperSettings, tasks: &Tasks) -> io::Result<IdleKeeper> {
         let (job_end, job) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC)?;
         let (report, report_end) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC)?;
         let null: OwnedFd = rustix::fs::open("/dev/null", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty())?;
@@ -73,7 +73,7 @@ pub(super) async fn start(
     id: &ProcessId,
     by: &str,
     spec: &ProcessSpec,
-    (settings, tasks): (&KeeperSettings, &TaskTracker),
+    (settings, tasks): (&KeeperSettings, &Tasks),
 ) -> Result<StartReport, Error> {
     let failed = |source| Error::Spawn { program: "rexd keeper".to_owned(), source };
     let job = KeeperJob::new(id, by, spec);

@@ -71,6 +71,8 @@ impl Viewer {
                 }
                 Item::Closed(closed) => {
                     self.is_closed = true;
+                    // The sender is dropped when the status is on disk.
+                    while self.written.changed().await.is_ok() {}
                     let report = convert::summary_to_wire(&closed);
                     return Some(KeeperFrame::Message(KeeperMessage::Closed(report)));
                 }

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::Context as _;
-use tokio_util::task::TaskTracker;
+use link::task::Tasks;
 
 use super::{alone, serve_peers_of, shut_down_alone, signals};
 use crate::cli::args::{ExecServerArgs, RegistrationArgs, WsAuthFlags};
@@ -111,7 +111,7 @@ impl ExecServerFace {
     pub(super) async fn beside(
         self,
         core: &Arc<Core>,
-        tasks: &TaskTracker,
+        tasks: &Tasks,
     ) -> anyhow::Result<Option<(Arc<ExecServer>, Option<String>)>> {
         if self.listen.is_none() && self.executor.is_none() {
             return Ok(None);

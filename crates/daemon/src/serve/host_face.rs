@@ -3,6 +3,7 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::Context as _;
 use futures_util::future::BoxFuture;
@@ -95,6 +96,8 @@ impl HostFace {
             tools: ToolPaths::from_variables(variables.clone()),
             redaction,
             shares_all: file.share == ShareScope::All,
+            prompt_timeout: (file.prompt_timeout_ms > 0)
+                .then(|| Duration::from_millis(file.prompt_timeout_ms)),
         }))
     }
 
@@ -133,5 +136,74 @@ fn hubs(args: &HostArgs, variable: Option<String>, file: &HostConfig) -> anyhow:
     match hubs.is_empty() {
         true => Ok(file.hubs.clone()),
         false => Ok(hubs),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+    use crate::config::ConfigArgs;
+
+    /// The settings for these flags and variables; the file names a hub, an id, a socket and a log.
+    fn settings(args: &HostArgs, variables: &[(&str, &str)]) -> anyhow::Result<HostSettings> {
+        let state = tempfile::tempdir().unwrap();
+        let paths = Paths {
+            state: Some(state.path().join("rexd")),
+            home: Some("/home/user".into()),
+            current: "/cwd".into(),
+            ..Paths::default()
+        };
+        let file =
+            "[host]\nhubs = [\"http://file\"]\nid = \"file\"\nsocket = \"/file.sock\"\nlog = \"/file.log\"\n";
+        let config = Config::parse(file, Path::new("c.toml"), &ConfigArgs::default(), &paths).unwrap();
+        let variables = variables.iter().map(|(name, value)| (name.into(), value.into())).collect();
+        HostFace::from_variables(&config, &paths, args, variables).map(|face| face.0)
+    }
+
+    fn hubs_of(settings: &HostSettings) -> Vec<String> {
+        settings.hubs.iter().map(ToString::to_string).collect()
+    }
+
+    #[test]
+    fn flags_take_precedence_over_variables_and_these_over_the_file() {
+        let file = settings(&HostArgs::default(), &[]).unwrap();
+        assert_eq!((hubs_of(&file), file.identity.id.as_str()), (vec!["ws://file".to_owned()], "file"));
+        assert_eq!((file.socket, file.log), (Some("/file.sock".into()), Some("/file.log".into())));
+        let variables = [
+            ("SERVER_BASE_URL", "https://variable"),
+            ("HOST_ID", "variable"),
+            ("HOST_TOKEN", "token"),
+            ("LOCAL_UNIX_SOCKET", "variable.sock"),
+            ("HOSTD_LOG_PATH", "/variable.log"),
+            ("REDACTION_EXTRA_REGEX", "acct-[0-9]+"),
+        ];
+        let variable = settings(&HostArgs::default(), &variables).unwrap();
+        assert_eq!(hubs_of(&variable), ["wss://variable"]);
+        assert_eq!((variable.identity.id.as_str(), variable.identity.token.expose()), ("variable", "token"));
+        assert_eq!(variable.socket, Some("/cwd/variable.sock".into()), "relative to the current directory");
+        assert_eq!(variable.log, Some("/variable.log".into()));
+        assert_eq!(variable.redaction.text("of acct-42"), "of [hidden]");
+        let hubs = ["http://one", "http://two", "http://one/"].map(str::to_owned).to_vec();
+        let args = HostArgs { hubs, host_id: Some("flag".to_owned()), ..HostArgs::default() };
+        let flag = settings(&args, &variables).unwrap();
+        assert_eq!(
+            (hubs_of(&flag), flag.identity.id.as_str()),
+            (vec!["ws://one".to_owned(), "ws://two".to_owned()], "flag")
+        );
+        let empty =
+            settings(&HostArgs::default(), &[("SERVER_BASE_URL", ""), ("LOCAL_UNIX_SOCKET", "")]).unwrap();
+        assert_eq!(
+            (hubs_of(&empty), empty.socket),
+            (vec!["ws://file".to_owned()], Some("/file.sock".into()))
+        );
+    }
+
+    #[test]
+    fn a_value_that_cannot_be_used_is_an_error_that_names_its_variable() {
+        let error = settings(&HostArgs::default(), &[("REDACTION_EXTRA_REGEX", "(")]).unwrap_err();
+        assert!(error.to_string().contains("REDACTION_EXTRA_REGEX"), "{error}");
+        assert!(settings(&HostArgs::default(), &[("SERVER_BASE_URL", "ftp://hub")]).is_err());
     }
 }

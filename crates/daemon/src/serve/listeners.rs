@@ -8,14 +8,15 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use link::listen::{ConnectionLimiter, HttpServer, PhaseDeadlines, Tls, WhenFull, bind};
+use link::task::Tasks;
 use tokio::net::UnixListener;
 use tokio_util::sync::CancellationToken;
-use tokio_util::task::TaskTracker;
 
 use super::exec_server_face::ExecServerFace;
 use super::host_face::HostFace;
 use super::signals::{self, ShutdownSignals};
 use super::sockets::Sockets;
+use super::stringd_face::StringdFace;
 use super::{core, link_limits, open_audit, retention, sink};
 use crate::cli::args::WsAuthFlags;
 use crate::config::{Config, ConfigArgs, Listeners, Paths};
@@ -25,6 +26,7 @@ use crate::core::session::Face;
 use crate::faces::exec_server::ExecServer;
 use crate::faces::host::Host;
 use crate::faces::rexd::{self, Rexd};
+use crate::faces::stringd::Stringd;
 use crate::net::auth::{Auth, Authenticator, Caller, RejectionLog};
 use crate::net::http::{HEARTBEAT, HttpFrontEnd};
 use crate::net::listen::{self, PassedListener, UnixSocket};
@@ -52,6 +54,8 @@ pub struct Plan<'a> {
     pub exec_server: ExecServerFace,
     /// The host face.
     pub host: Option<HostFace>,
+    /// The stringd face.
+    pub stringd: Option<StringdFace>,
     /// Sockets that the service manager passed.
     pub passed: Vec<OwnedFd>,
 }
@@ -71,7 +75,7 @@ pub fn with_listener_files(
 
 /// Serves all listeners until a signal ends the daemon.
 pub async fn serve(plan: Plan<'_>) -> anyhow::Result<()> {
-    let Plan { config, source, paths, listeners, client_ca, exec_server, host, passed } = plan;
+    let Plan { config, source, paths, listeners, client_ca, exec_server, host, stringd, passed } = plan;
     // Every connection needs a descriptor.
     engine::process::raise_open_file_limit();
     let ending = signals::handle_shutdown(false)?;
@@ -83,6 +87,10 @@ pub async fn serve(plan: Plan<'_>) -> anyhow::Result<()> {
     let (sockets, exporting) = sockets(config, paths, (&auth, &tls), &ending)?;
     let urls = open(&sockets, &listeners, passed).await?;
     let exec_server = exec_server.beside(sockets.front_end().face.core(), &sockets.tasks).await?;
+    let stringd = match stringd {
+        Some(face) => Some(face.beside(sockets.front_end().face.core(), &sockets.tasks).await?),
+        None => None,
+    };
     host.iter().for_each(HostFace::log_to_file);
     let host = host.map(|host| host.open(sockets.front_end().face.core())).transpose()?;
     if urls.iter().any(|url| url.starts_with("http")) {
@@ -90,25 +98,20 @@ pub async fn serve(plan: Plan<'_>) -> anyhow::Result<()> {
     }
     let faces = urls.iter().map(|url| (Rexd::NAME, url.as_str()));
     let exec_server_url = exec_server.as_ref().and_then(|(_, url)| url.as_deref());
-    let faces: Vec<_> = faces.chain(exec_server_url.map(|url| (ExecServer::NAME, url))).collect();
+    let stringd_url = stringd.as_ref().map(|(_, url)| (Stringd::NAME, url.as_str()));
+    let faces = faces.chain(exec_server_url.map(|url| (ExecServer::NAME, url)));
+    let faces: Vec<_> = faces.chain(stringd_url).collect();
     announce(&faces, listeners.stdio)?;
     notify.ready(&format!("listening on {}", urls.join(", ")));
     if listeners.stdio {
         serve_stdio(&sockets)?;
     }
     let _peers = super::serve_peers(&sockets.front_end().face);
-    if let (Some(tls), auth, stop) = (tls.clone(), auth.clone(), ending.stop.clone()) {
-        let reloading = async move { tls.reload_on_change(|| auth.recheck()).await };
-        sockets.tasks.spawn(async move { stop.run_until_cancelled(reloading).await });
-    }
     if let Some(host) = &host {
         let rexd = super::host_face::serve_rexd(config, &sockets.front_end().face);
         sockets.tasks.spawn(host.clone().run(rexd));
     }
-    let stop = ending.stop.clone();
-    sockets.tasks.spawn(async move { auth.watch_files(stop).await });
-    let (front_end, stop) = (sockets.front_end().clone(), ending.stop.clone());
-    sockets.tasks.spawn(async move { end_revoked(&front_end, stop).await });
+    watch_credentials(&sockets, tls.clone(), auth, &ending.stop);
     loop {
         tokio::select! {
             () = ending.stop.cancelled() => break,
@@ -123,11 +126,24 @@ pub async fn serve(plan: Plan<'_>) -> anyhow::Result<()> {
     let mut sessions = vec![sockets.front_end().face.sessions().tasks().clone()];
     sessions.extend(exec_server.iter().map(|(face, _)| face.sessions().tasks().clone()));
     sessions.extend(host.iter().map(|face| face.sessions().tasks().clone()));
+    sessions.extend(stringd.iter().map(|(face, _)| face.sessions().tasks().clone()));
     drain(&sockets, &sessions, config.server.drain, &ending).await;
     if let Some(exporting) = exporting {
         exporting.finish().await;
     }
     Ok(())
+}
+
+/// Follows changes of certificates, tokens and what they permit, until the daemon stops.
+fn watch_credentials(sockets: &Sockets, tls: Option<Tls>, auth: Auth, stop: &CancellationToken) {
+    if let (Some(tls), auth, stop) = (tls, auth.clone(), stop.clone()) {
+        let reloading = async move { tls.reload_on_change(|| auth.recheck()).await };
+        sockets.tasks.spawn(async move { stop.run_until_cancelled(reloading).await });
+    }
+    let watched = stop.clone();
+    sockets.tasks.spawn(async move { auth.watch_files(watched).await });
+    let (front_end, stop) = (sockets.front_end().clone(), stop.clone());
+    sockets.tasks.spawn(async move { end_revoked(&front_end, stop).await });
 }
 
 fn sockets(
@@ -136,7 +152,8 @@ fn sockets(
     (auth, tls): (&Auth, &Option<Tls>),
     ending: &ShutdownSignals,
 ) -> anyhow::Result<(Sockets, Option<ExporterHandle>)> {
-    let metrics = Metrics::new(&[methods::<Rexd>(), methods::<ExecServer>(), methods::<Host>()]);
+    let metrics =
+        Metrics::new(&[methods::<Rexd>(), methods::<ExecServer>(), methods::<Host>(), methods::<Stringd>()]);
     let audit = open_audit(config, &metrics)?;
     audit.iter().for_each(|file| file.start());
     let audit = sink(audit);
@@ -157,7 +174,7 @@ fn sockets(
         websocket: link::websocket::Settings { ping_every: file.ping, deadline: file.ping * 2 + PING_GRACE },
         limits,
         stop: ending.stop.clone(),
-        tasks: TaskTracker::new(),
+        tasks: Tasks::new(),
     };
     let tasks = front_end.tasks.clone();
     let http = HttpServer {
@@ -298,11 +315,11 @@ async fn end_revoked(server: &HttpFrontEnd, stop: CancellationToken) {
 }
 
 /// Ends sessions and connections; after a second signal without waiting.
-async fn drain(sockets: &Sockets, sessions: &[TaskTracker], timeout: Duration, ending: &ShutdownSignals) {
+async fn drain(sockets: &Sockets, sessions: &[Tasks], timeout: Duration, ending: &ShutdownSignals) {
     let core = sockets.front_end().face.core();
     let drained = async {
         sockets.tasks.close();
-        let sessions: Vec<&TaskTracker> = sessions.iter().collect();
+        let sessions: Vec<&Tasks> = sessions.iter().collect();
         let done = async { tokio::join!(super::shut_down(core, &sessions), sockets.tasks.wait()) };
         if tokio::time::timeout(timeout, done).await.is_err() {
             tracing::warn!("some connections did not end in time");

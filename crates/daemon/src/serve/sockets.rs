@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use link::listen::{ConnectionLimiter, ConnectionSlot, HttpServer, accept};
+use link::task::Tasks;
 use tokio::net::{UnixListener, UnixStream};
-use tokio_util::task::TaskTracker;
 
 use crate::core::request::ConnectionContext;
 use crate::faces::rexd;
@@ -20,7 +20,7 @@ pub struct Sockets {
     /// The limit on unix connections, which remote clients cannot exhaust.
     pub local_limiter: Arc<ConnectionLimiter>,
     /// Owns the listeners and the connections.
-    pub tasks: TaskTracker,
+    pub tasks: Tasks,
 }
 
 impl Sockets {
@@ -40,7 +40,7 @@ impl Sockets {
                     accepted = accept(|| listener.as_ref().accept(), on_shortage) => accepted,
                 };
                 match this.local_limiter.try_acquire() {
-                    Some(slot) => drop(this.tasks.spawn(unix(this.front_end().clone(), stream, slot))),
+                    Some(slot) => this.tasks.spawn(unix(this.front_end().clone(), stream, slot)),
                     None => {
                         this.front_end().metrics.refused(RefusalReason::Connections);
                         tracing::debug!("too many connections; closing a new one");

@@ -60,6 +60,7 @@ static TABLE: &[&dyn Method<Demo>] = &[
         session: |params| Some(&params.session),
         audit: |params| detail("argv", &params.argv.join(" ")),
         key: None,
+        payload: None,
         prepare: run,
     },
 ];
@@ -132,11 +133,13 @@ fn run(params: &Arc<Run>, context: &PrepareContext<'_, Demo>) -> Result<Prepared
         let spec = ProcessSpec {
             program,
             arg0: None,
+            name: None,
             cwd,
             env: session.core.policy.current().environment.clone(),
             terminal: None,
             stdin: Stdin::Empty,
             merges_stderr: false,
+            side_pipes: None,
             stop_after: None,
             output_limit: None,
             is_text: true,

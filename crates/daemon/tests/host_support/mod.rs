@@ -8,17 +8,19 @@
 )]
 
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use futures_util::{SinkExt as _, StreamExt as _};
 use serde_json::{Value, json};
 use testkit::sandbox::Sandbox;
-use tokio::net::{TcpListener, TcpStream};
+use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
+use tokio::net::{TcpListener, TcpStream, UnixStream};
 use tokio::time::timeout;
 use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::Message;
-use tokio_tungstenite::tungstenite::handshake::server::{Request, Response};
+use tokio_tungstenite::tungstenite::handshake::server::{ErrorResponse, Request, Response};
 
 /// Longer than anything here takes.
 pub const PATIENCE: Duration = Duration::from_secs(60);
@@ -62,6 +64,30 @@ impl ScriptedHub {
         let socket =
             timeout(PATIENCE, tokio_tungstenite::accept_hdr_async(stream, note)).await.unwrap().unwrap();
         HubConnection { socket, uri, headers, is_acking: true }
+    }
+
+    /// The next connection as the reference server of the document accepts it: with the token in the query only.
+    #[expect(clippy::result_large_err, reason = "the signature of the library")]
+    pub async fn accept_as_reference(&self) -> HubConnection {
+        loop {
+            let (stream, _) = timeout(PATIENCE, self.listener.accept()).await.unwrap().unwrap();
+            let mut uri = String::new();
+            let check = |request: &Request, response: Response| {
+                uri = request.uri().to_string();
+                match uri.starts_with("/ws/host?") && uri.contains("host_token=") {
+                    true => Ok(response),
+                    false => {
+                        let mut refused =
+                            ErrorResponse::new(Some("missing host_id/host_token query params".to_owned()));
+                        *refused.status_mut() = http::StatusCode::UNAUTHORIZED;
+                        Err(refused)
+                    }
+                }
+            };
+            if let Ok(socket) = tokio_tungstenite::accept_hdr_async(stream, check).await {
+                return HubConnection { socket, uri, headers: BTreeMap::new(), is_acking: false };
+            }
+        }
     }
 
     /// The next connection after its greeting was answered with what the hub has.
@@ -165,6 +191,19 @@ impl HubConnection {
     }
 }
 
+/// Whether the host answers the request `list` on this connection; events are stored meanwhile.
+pub async fn is_open(connection: &mut HubConnection, stored: &mut Stored) -> bool {
+    loop {
+        let Ok(Some(Ok(message))) = timeout(PATIENCE, connection.socket.next()).await else { return false };
+        let Message::Text(text) = message else { continue };
+        let message: Value = serde_json::from_str(&text).unwrap();
+        stored.add(&message);
+        if message["data"]["request_id"] == "list" {
+            return true;
+        }
+    }
+}
+
 /// The events that a hub has, by run and number.
 #[derive(Default)]
 pub struct Stored {
@@ -222,6 +261,30 @@ impl Stored {
         let numbers: Vec<i64> = self.runs[run_id].keys().copied().collect();
         let expected: Vec<i64> = (1..=numbers.len() as i64).collect();
         assert_eq!(numbers, expected);
+    }
+}
+
+/// A connection of REXD over a unix socket.
+pub struct RexdLines(BufReader<UnixStream>);
+
+impl RexdLines {
+    pub async fn connect(socket: &Path) -> RexdLines {
+        RexdLines(BufReader::new(UnixStream::connect(socket).await.unwrap()))
+    }
+
+    /// The result of a request; events are dropped.
+    pub async fn call(&mut self, method: &str, params: Value) -> Value {
+        let request = json!({"jsonrpc": "2.0", "id": method, "method": method, "params": params});
+        self.0.get_mut().write_all(format!("{request}\n").as_bytes()).await.unwrap();
+        loop {
+            let mut line = String::new();
+            timeout(PATIENCE, self.0.read_line(&mut line)).await.unwrap().unwrap();
+            let message: Value = serde_json::from_str(&line).unwrap();
+            if message["id"] == method {
+                assert!(message["error"].is_null(), "{message}");
+                return message["result"].clone();
+            }
+        }
     }
 }
 

@@ -114,11 +114,13 @@ impl House {
         ProcessSpec {
             program,
             arg0: None,
+            name: None,
             cwd: self.directory(""),
             env: std::env::vars_os().collect(),
             terminal: None,
             stdin: Stdin::Open,
             merges_stderr: false,
+            side_pipes: None,
             stop_after: None,
             output_limit: None,
             is_text: true,

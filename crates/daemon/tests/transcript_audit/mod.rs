@@ -121,6 +121,9 @@ fn count_methods(text: &str) -> BTreeMap<String, usize> {
     for line in text.lines() {
         let sent: Vec<String> = match line.split_once(' ') {
             Some((">", json)) => vec![json.to_owned()],
+            Some((">bin", rest)) => {
+                rest.split_once("\" ").map(|(_payload, json)| json.to_owned()).into_iter().collect()
+            }
             Some((">raw", raw)) => raw.replace("\\r", "").split("\\n").map(str::to_owned).collect(),
             _ => continue,
         };

@@ -23,6 +23,8 @@ pub(super) struct ApprovalRecord {
     /// The name of the requests to which the answer also applies.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) scope: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) reason: Option<String>,
     pub(super) caller: String,
     pub(super) client: String,
     pub(super) face: String,
@@ -83,6 +85,7 @@ impl ApprovalRecord {
             state: ApprovalState::Pending,
             by: None,
             scope: None,
+            reason: None,
             caller: requester.caller.to_string(),
             client: redact_text(&requester.client).into_owned(),
             face: requester.face.to_owned(),
@@ -109,6 +112,7 @@ impl ApprovalRecord {
         if let Resolution::Answered(answer) = outcome {
             self.by = Some(answer.by.to_string());
             self.scope = Some(answer.scope.name().to_owned());
+            self.reason = answer.reason.as_deref().map(str::to_owned);
         }
     }
 
@@ -122,6 +126,7 @@ impl ApprovalRecord {
                 choice,
                 scope,
                 by: Arc::from(self.by.as_deref().unwrap_or_default()),
+                reason: self.reason.as_deref().map(Arc::from),
             })
         };
         Some(match self.state {

@@ -32,7 +32,7 @@ impl Listener {
         match self {
             Listener::Connection(outgoing) => outgoing.event(line).await.map_err(|_closed| ListenerClosed),
             Listener::Stream(stream) => {
-                let event = StreamEvent { event_id: Some(event_id), line };
+                let event = StreamEvent { event_id: Some(event_id), line: wire::binary::to_text(line) };
                 stream.send(event).await.map_err(|_closed| ListenerClosed)
             }
         }

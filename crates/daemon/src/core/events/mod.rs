@@ -16,9 +16,9 @@ use std::sync::Arc;
 use bytes::Bytes;
 use engine::process::{Item, LogReader, Process, ProcessId};
 use link::Outgoing;
+use link::task::Tasks;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
-use tokio_util::task::TaskTracker;
 use wire::jsonrpc::RpcError;
 
 use super::Core;
@@ -169,7 +169,7 @@ impl<F: Face> PublisherHandle<F> {
     pub(super) fn start(
         session: &SessionHandle<F>,
         core: &Arc<Core>,
-        tasks: &TaskTracker,
+        tasks: &Tasks,
         options: EventOptions,
         listener: Option<(SubscriptionId, Outgoing)>,
     ) -> PublisherHandle<F> {

@@ -4,7 +4,6 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use engine::audit::AuditOutcome;
 use engine::process::{Item, Process, ProcessId, ProcessSummary};
 use futures_util::StreamExt as _;
 use futures_util::future::BoxFuture;
@@ -241,10 +240,7 @@ impl<F: Face> Publisher<F> {
     }
 
     fn record_end(&self, (operation, details): (&'static str, super::Details), closed: &ProcessSummary) {
-        let outcome = AuditOutcome::Done("ended".into());
-        let mut record = self.session.requester.record(operation.into(), details, outcome, closed.duration);
-        record.exit = Some(closed.exit);
-        self.core.audit.record(record);
+        self.core.audit.record(self.session.requester.end_record(operation, details, closed));
     }
 
     async fn change(&mut self, change: SubscriptionMessage) {

@@ -14,8 +14,8 @@ use std::time::Duration;
 
 use link::listen::accept;
 use link::stdio::Streams;
+use link::task::Tasks;
 use tokio_util::sync::CancellationToken;
-use tokio_util::task::TaskTracker;
 
 use crate::core::code_pages;
 use crate::core::request::ConnectionContext;
@@ -48,7 +48,7 @@ pub struct ResumeWait {
     /// Cancelled when the streams are gone: sessions without a socket then need one at once.
     is_cut: CancellationToken,
     /// The sockets and their connections.
-    tasks: TaskTracker,
+    tasks: Tasks,
 }
 
 impl ResumeWait {
@@ -56,9 +56,7 @@ impl ResumeWait {
     pub fn new(state: Option<&Path>) -> Option<ResumeWait> {
         let sockets = SocketDir::new(state?.join("sessions"), "s_");
         match sockets.check().or_else(|_missing| sockets.create()) {
-            Ok(()) => {
-                Some(ResumeWait { sockets, is_cut: CancellationToken::new(), tasks: TaskTracker::new() })
-            }
+            Ok(()) => Some(ResumeWait { sockets, is_cut: CancellationToken::new(), tasks: Tasks::new() }),
             Err(error) => {
                 tracing::debug!(%error, "no directory for resume sockets: sessions end with their streams");
                 None
@@ -109,7 +107,7 @@ impl ResumeWait {
 
     /// Accepts connections of this user to one session.
     async fn accept<F: ServeLink>(&self, socket: &ListeningSocket, face: &Arc<F>, session: &Arc<str>) {
-        let (rejections, connections) = (RejectionLog::new(face.core().audit.clone()), TaskTracker::new());
+        let (rejections, connections) = (RejectionLog::new(face.core().audit.clone()), Tasks::new());
         loop {
             let (stream, _unnamed) = accept(|| socket.accept(), || {}).await;
             if let Err(rejection) = peer_caller(&stream) {

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use link::task::Tasks;
 use tokio::sync::mpsc;
-use tokio_util::task::TaskTracker;
 
 use super::{Face, PendingRequest, SessionMessage};
 use crate::core::request::Requester;
@@ -17,7 +17,7 @@ pub struct SessionHandle<F: Face> {
     pub requester: Requester,
     pub(super) inbox: mpsc::Sender<SessionMessage<F>>,
     pub(super) disconnected_since: Arc<AtomicU64>,
-    pub(super) tasks: TaskTracker,
+    pub(super) tasks: Tasks,
 }
 
 impl<F: Face> Clone for SessionHandle<F> {

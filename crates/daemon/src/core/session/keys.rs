@@ -3,9 +3,10 @@
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use serde::Serialize;
 use serde_json::Value;
 use wire::jsonrpc::RpcError;
+
+use crate::core::responder::JsonResult;
 
 /// Responses stored per session; beyond it the oldest is dropped.
 const MAX_STORED: usize = 1_000;
@@ -97,7 +98,7 @@ impl StoredResponses {
 
 impl KeyReservation {
     /// Stores the response under the key.
-    pub fn complete<T: Serialize>(mut self, result: &Result<T, RpcError>) {
+    pub fn complete(mut self, result: &JsonResult) {
         let response = match result {
             Ok(result) => serde_json::to_value(result).map_err(|error| RpcError::internal(error.to_string())),
             Err(error) => Err(error.clone()),

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
+use link::task::Tasks;
 use tokio::time::Instant;
-use tokio_util::task::TaskTracker;
 use tokio_util::task::task_tracker::TaskTrackerToken;
 
 /// How long sessions are kept without a connection, and how many of them.
@@ -57,7 +57,7 @@ pub struct SessionLiveness {
     was_subscribed: bool,
     last_active: Instant,
     /// Holds a token for every running request.
-    running: TaskTracker,
+    running: Tasks,
 }
 
 impl SessionLiveness {
@@ -73,7 +73,7 @@ impl SessionLiveness {
 
     /// A session of a client that sends each request by itself.
     pub fn unsubscribed(is_resumable: bool) -> SessionLiveness {
-        let running = TaskTracker::new();
+        let running = Tasks::new();
         running.close();
         SessionLiveness {
             subscriber: None,

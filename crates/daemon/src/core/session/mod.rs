@@ -5,6 +5,7 @@
 //! the session, which reports back by a message.
 
 mod approver;
+mod command;
 mod connections;
 mod handle;
 pub mod keys;
@@ -25,7 +26,6 @@ pub use registry::SessionRegistry;
 pub use requests::PendingRequest;
 
 use std::path::PathBuf;
-use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -34,13 +34,13 @@ use engine::process::{Cursor, Process, ProcessId, ProcessSpec};
 use engine::{Limits, Roots};
 use futures_util::FutureExt as _;
 use link::rpc::Params;
+use link::task::{BoxedFuture, Tasks};
 use link::{Link, Outgoing};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
-use tokio_util::task::TaskTracker;
 use wire::jsonrpc::RpcError;
 
 use super::Core;
@@ -173,7 +173,7 @@ pub struct Session<F: Face> {
     closing: Option<(Responder, serde_json::Value)>,
     registration: Option<ApproverRegistration>,
     gauge: SessionGauge,
-    tasks: TaskTracker,
+    tasks: Tasks,
     _inbox_depth: QueueGauge,
 }
 
@@ -268,7 +268,7 @@ impl<F: Face> Session<F> {
             scheduler: RequestScheduler::default(),
             events: None,
             closing: None,
-            tasks: TaskTracker::new(),
+            tasks: Tasks::new(),
             face,
         };
         (session, SessionInbox(inbox))
@@ -292,9 +292,9 @@ impl<F: Face> Session<F> {
 
     /// Continues a piece of work: at once as far as it does not wait, then in a task of the session.
     pub fn spawn(&self, work: impl Future<Output = ()> + Send + 'static) {
-        let mut work: Pin<Box<dyn Future<Output = ()> + Send>> = Box::pin(work);
+        let mut work: BoxedFuture<()> = Box::pin(work);
         if work.as_mut().now_or_never().is_none() {
-            self.tasks.spawn(work);
+            self.tasks.spawn_boxed(work);
         }
     }
 

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use link::rpc::InFlight;
-use tokio_util::task::TaskTracker;
+use link::task::Tasks;
 
 use super::{Face, Retention, SessionHandle};
 use crate::net::auth::Caller;
@@ -20,7 +20,7 @@ pub struct SessionRegistry<F: Face> {
     open: Mutex<OpenSessions<F>>,
     /// Counts how often a session lost its connection, to order them.
     disconnections: AtomicU64,
-    tasks: TaskTracker,
+    tasks: Tasks,
 }
 
 struct OpenSessions<F: Face> {
@@ -37,7 +37,7 @@ impl<F: Face> SessionRegistry<F> {
             retention,
             open: Mutex::new(open),
             disconnections: AtomicU64::new(0),
-            tasks: TaskTracker::new(),
+            tasks: Tasks::new(),
         }
     }
 
@@ -50,7 +50,7 @@ impl<F: Face> SessionRegistry<F> {
     }
 
     /// The tasks of all sessions; the end of the daemon waits for them.
-    pub fn tasks(&self) -> &TaskTracker {
+    pub fn tasks(&self) -> &Tasks {
         &self.tasks
     }
 

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use engine::Error;
 use engine::approval::ApprovalIdentity;
 use engine::audit::PolicyOutcome;
+use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use wire::jsonrpc::RpcError;
 
@@ -29,6 +30,8 @@ pub struct PendingRequest<F: Face> {
     pub request_id: Option<Arc<str>>,
     /// The approval that an earlier daemon has requested for it.
     pub earlier_approval: Option<ApprovalIdentity>,
+    /// True while approvers decide about it, in faces whose clocks stop meanwhile.
+    pub asks: Option<watch::Sender<bool>>,
     key: Option<KeyReservation>,
     prepared: Option<(Prepared<F>, RequestContext)>,
     /// The policy under which an approver accepted it.
@@ -44,6 +47,7 @@ impl<F: Face> PendingRequest<F> {
             responder,
             request_id: None,
             earlier_approval: None,
+            asks: None,
             key: None,
             prepared: None,
             approved_under: None,
@@ -212,7 +216,14 @@ impl<F: Face> RequestCheck<F> {
         let cancel = request.responder.cancel.clone();
         let wait = ApprovalWait { cancel: &cancel, over: &self.over };
         let approvers = (&self.core.approvals, self.core.peers.as_ref());
+        let set_asks = |asks: bool| {
+            request.asks.iter().for_each(|sender| {
+                sender.send_replace(asks);
+            });
+        };
+        set_asks(true);
         let (record, result) = approval.wait(approvers, &authorization.unwrap_or_default(), wait).await;
+        set_asks(false);
         record.into_iter().for_each(|record| request.responder.record_approval(record));
         match result {
             Ok(()) => {

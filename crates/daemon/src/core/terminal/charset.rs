@@ -10,7 +10,7 @@ const GRAPHICS: [char; 31] = [
 ];
 
 /// Follows escape sequences far enough to know which characters are text, and in which set.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(super) struct CharsetFilter {
     state: EscapeState,
     /// Whether the sets G0 and G1 are special graphics.
@@ -43,8 +43,24 @@ impl CharsetFilter {
         }
         for symbol in text.chars().filter(|symbol| !is_variation_selector(*symbol)) {
             out.push(self.translated(symbol));
-            self.state = self.after(symbol);
+            self.advance(symbol);
         }
+    }
+
+    /// Follows one character without translating it.
+    pub(super) fn advance(&mut self, symbol: char) {
+        self.state = self.after(symbol);
+    }
+
+    /// Whether no escape sequence is incomplete.
+    pub(super) fn is_in_text(&self) -> bool {
+        self.state == EscapeState::Text
+    }
+
+    /// The sequences that select the sets that are in use now.
+    pub(super) fn designations(&self) -> String {
+        let sets = [(self.graphics[0], "\x1b(0"), (self.graphics[1], "\x1b)0"), (self.uses_second, "\x0e")];
+        sets.iter().filter(|(is_used, _)| *is_used).map(|(_, text)| *text).collect()
     }
 
     fn is_graphics(&self) -> bool {

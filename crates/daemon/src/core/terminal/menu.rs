@@ -7,6 +7,8 @@ use super::rows::{ScreenRow, ScreenRows, Segment, normalize};
 const MAX_ENTRIES: usize = 20;
 /// Entries of a menu that is only marked by its colours: at most 10, so that a table is none.
 const MAX_COLOURED_ENTRIES: usize = 10;
+/// Buttons in a row: at most 5; more are words of a text.
+const MAX_BUTTONS: usize = 5;
 /// Columns between two buttons; more separates them from hints in the same row.
 const MAX_BUTTON_GAP: usize = 8;
 /// Rows of a question above its menu.
@@ -170,12 +172,23 @@ fn button_group(row: &ScreenRow) -> Option<Vec<Segment>> {
             is_near
         };
         group = row.segments().into_iter().take_while(is_near).collect();
+        if group.len() > MAX_BUTTONS {
+            group = evenly_spaced(group);
+        }
     }
     let is_label = |segment: &Segment| {
         let label = button_label(&segment.text);
         label.chars().any(char::is_alphabetic) && label.chars().count() <= 30 && label.split(' ').count() <= 4
     };
-    ((2..=5).contains(&group.len()) && group.iter().all(is_label)).then_some(group)
+    ((2..=MAX_BUTTONS).contains(&group.len()) && group.iter().all(is_label)).then_some(group)
+}
+
+/// The first segments with the same gap between them: in a narrow terminal, hints follow the buttons closely.
+fn evenly_spaced(segments: Vec<Segment>) -> Vec<Segment> {
+    let pairs = segments.iter().zip(segments.iter().skip(1));
+    let gaps: Vec<usize> = pairs.map(|(one, next)| next.start.saturating_sub(one.end)).collect();
+    let count = 1 + gaps.iter().take_while(|gap| Some(*gap) == gaps.first()).count();
+    segments.into_iter().take(count).collect()
 }
 
 fn button_label(text: &str) -> String {

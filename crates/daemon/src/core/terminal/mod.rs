@@ -7,6 +7,7 @@ mod charset;
 mod menu;
 mod prompt;
 mod question;
+mod replay;
 mod rows;
 #[cfg(test)]
 mod tests;
@@ -19,8 +20,9 @@ use engine::process::TerminalSize;
 
 pub use prompt::{
     Evidence, IDLE_WHILE_POLLING, IDLE_WHILE_READING, Prompt, PromptDetector, PromptKind, PromptMark,
-    PromptOption,
+    PromptOption, hides_input,
 };
+pub use replay::{RETAINED_BYTES, SCREEN_BYTES, screen_at};
 
 /// Columns of a model: 1,000; a wider terminal is shown in this width.
 const MAX_COLS: u16 = 1000;
@@ -94,8 +96,40 @@ impl TerminalModel {
     /// The screen as escape sequences.
     pub fn screen(&self) -> RenderedScreen {
         let screen = self.parser.screen();
-        let switch = if screen.alternate_screen() { "\x1b[?1049h" } else { "" };
-        RenderedScreen { size: self.size(), text: format!("{switch}{}", screen.state_formatted()) }
+        let below = if screen.alternate_screen() { self.below_alternate() } else { String::new() };
+        let charset = self.charset.designations();
+        RenderedScreen { size: self.size(), text: format!("{below}{}{charset}", screen.state_formatted()) }
+    }
+
+    /// The screen that returns when the program leaves the alternate one, and the switch to that.
+    fn below_alternate(&self) -> String {
+        let (rows, cols) = self.parser.screen().size();
+        let mut main = vt100::Parser::new(rows, cols, 0);
+        *main.screen_mut() = self.parser.screen().clone();
+        main.process(b"\x1b[?47l");
+        format!("{}\x1b[0m\x1b[?1049h", main.screen().contents_formatted())
+    }
+
+    /// The length of the longest beginning of `bytes` after which the model is between sequences.
+    fn complete_length(&self, bytes: &[u8]) -> usize {
+        let mut charset = self.charset.clone();
+        let (mut at, mut complete) = (0, 0);
+        for chunk in bytes.utf8_chunks() {
+            for symbol in chunk.valid().chars() {
+                charset.advance(symbol);
+                at += symbol.len_utf8();
+                complete = if charset.is_in_text() { at } else { complete };
+            }
+            at += chunk.invalid().len();
+            let is_partial = at == bytes.len() && is_beginning(chunk.invalid());
+            complete = if charset.is_in_text() && !is_partial { at } else { complete };
+        }
+        complete
+    }
+
+    /// Whether the output so far ends between two characters and escape sequences, so that an equal screen can continue.
+    pub fn is_between_sequences(&self) -> bool {
+        self.partial.is_empty() && self.charset.is_in_text()
     }
 
     /// The text of each row from the top, without trailing spaces.

@@ -84,7 +84,7 @@ pub struct PromptMark {
 /// The evidence beside the screen.
 #[derive(Debug, Clone, Copy)]
 pub struct Evidence {
-    /// The time since the last output.
+    /// The time since the last output, or since the prompt is shown without a change.
     pub idle: Duration,
     /// The state of the terminal, examined after the last output; `None` if it cannot be examined.
     pub state: Option<TerminalState>,
@@ -126,19 +126,40 @@ impl PromptDetector {
         Some(prompt)
     }
 
-    /// The prompt on the screen, reported or not, with the keys that are valid now.
-    pub fn current(model: &TerminalModel, evidence: Evidence) -> Option<Prompt> {
-        recognize(model, evidence.state).filter(|_| is_waiting(evidence))
+    /// The last reported prompt as the screen shows it now, with the keys that are valid now; `None` if it is gone.
+    pub fn current(&self, model: &TerminalModel, state: Option<TerminalState>) -> Option<Prompt> {
+        let last = self.last.as_ref()?;
+        recognize(model, state).filter(|found| found.is(last))
     }
 
-    /// Notes input that was typed when the log ended at `position`. The same prompt is reported again once the program has
-    /// reacted to an answer; keys that only move a highlight or fill a field are no answer.
-    pub fn note_input(&mut self, bytes: &[u8], position: u64) {
-        if let Some(last) = &mut self.last
-            && is_answer(bytes, last.takes_keys)
-        {
+    /// The identity of the menu on the screen that waits for an answer. A menu that stays the same for a while is waited for,
+    /// even if the program animates another part of the screen; an answered one may stay until the program reacts.
+    pub fn unanswered_menu(&self, model: &TerminalModel, state: Option<TerminalState>) -> Option<String> {
+        let is_answered = self.last.as_ref().is_some_and(|last| last.answered_at.is_some());
+        let found = recognize(model, state).filter(|found| !is_answered && !found.options.is_empty())?;
+        Some(found.mark.identity)
+    }
+
+    /// Notes input that was typed when the log ended at `position`; returns whether it may be an answer. The same prompt is
+    /// reported again once the program has reacted to an answer; keys that only move a highlight or fill a field are none.
+    pub fn note_input(&mut self, bytes: &[u8], position: u64) -> bool {
+        let is_answer = self.last.as_ref().is_some_and(|last| is_answer(bytes, last.takes_keys));
+        if is_answer {
+            self.note_answer(position);
+        }
+        is_answer
+    }
+
+    /// Notes that the prompt was answered when the log ended at `position`.
+    pub fn note_answer(&mut self, position: u64) {
+        if let Some(last) = &mut self.last {
             last.answered_at = Some(position);
         }
+    }
+
+    /// Forgets the last prompt, so that it is reported again if it is still shown.
+    pub fn forget(&mut self) {
+        self.last = None;
     }
 
     /// The mark of the last reported prompt, to be stored.
@@ -152,6 +173,17 @@ impl Prompt {
     fn is(&self, mark: &PromptMark) -> bool {
         let (own, other) = (&self.mark.identity, &mark.identity);
         own == other || (self.options.is_empty() && own.starts_with(other.as_str()))
+    }
+}
+
+/// Whether what is typed now is hidden from the screen because it is a secret: the terminal delivers lines without showing
+/// them, or the program draws its own input and the line at the cursor asks for a secret.
+pub fn hides_input(model: &TerminalModel, state: Option<TerminalState>) -> bool {
+    let asks = || asks_for_secret(&ScreenRows::of(model).line_at_cursor().1);
+    match state {
+        Some(state) if state.echoes => false,
+        Some(state) => state.is_canonical || asks(),
+        None => asks(),
     }
 }
 
@@ -216,7 +248,7 @@ fn line_prompt(screen: &ScreenRows, state: Option<TerminalState>) -> Option<Prom
     let question = yes_no(&line);
     let end = line_end(screen, state);
     let kind = match state {
-        // The terminal delivers lines: whoever reads it gets this one.
+        // The terminal delivers lines: the next read returns this one.
         Some(state) if state.is_canonical => line_kind(&line, state),
         _ => key_kind(screen, &line, state),
     }?;
@@ -238,7 +270,7 @@ fn line_prompt(screen: &ScreenRows, state: Option<TerminalState>) -> Option<Prom
         deny_text: decision.as_ref().map(|answers| format!("{}{end}", answers.no)),
         echoes: hides.map(|hides| !hides),
         mark: PromptMark {
-            identity: normalize(&format!("{before}\n{line}")),
+            identity: format!("{}\n{}", normalize(before), normalize(&line)),
             takes_keys: end.is_empty(),
             answered_at: None,
         },

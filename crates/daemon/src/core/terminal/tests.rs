@@ -64,6 +64,36 @@ fn a_screen_is_reproduced_on_an_empty_terminal() {
 }
 
 #[test]
+fn a_screen_is_continued_with_the_character_sets_in_use() {
+    let mut first = model(b"\x1b)0\x0elqk");
+    let mut second = model(first.screen().text.as_bytes());
+    assert!(first.is_between_sequences());
+    for model in [&mut first, &mut second] {
+        model.feed(b"q\x0fq\x1b[");
+        assert_eq!(model.rows()[0], "┌─┐─q");
+        assert!(!model.is_between_sequences());
+    }
+    assert!(!model(b"\xe2\x94").is_between_sequences());
+}
+
+#[test]
+fn secrets_are_typed_without_echo_by_line_or_where_one_is_asked_for() {
+    let hidden = TerminalState { echoes: false, ..line_mode() };
+    for (text, state, is_hidden) in [
+        ("Name: ", Some(line_mode()), false),
+        ("Password: ", Some(line_mode()), false),
+        ("Password: ", Some(hidden), true),
+        ("anything", Some(hidden), true),
+        ("Passphrase: ", Some(key_mode()), true),
+        ("$ ", Some(key_mode()), false),
+        ("Password: ", None, true),
+        ("Name: ", None, false),
+    ] {
+        assert_eq!(hides_input(&model(text.as_bytes()), state), is_hidden, "{text:?} {state:?}");
+    }
+}
+
+#[test]
 fn output_may_be_cut_anywhere() {
     let bytes = "\x1b[1;31mrot\x1b[0m 漢字\r\n\x1b[?1049h\x1b[4;4Hmitte".as_bytes();
     let whole = model(bytes);
@@ -262,6 +292,17 @@ fn menus_have_options_with_their_keys() {
 }
 
 #[test]
+fn hints_close_behind_buttons_are_none() {
+    let row = "\x1b[43mAllow once\x1b[0m   Allow always   Reject  ctrl+f fullscreen  ⇆ select  enter con";
+    let text = format!("\x1b[?1049h\x1b[?25l\x1b[3;3H$ touch a\x1b[5;3H{row}");
+    let prompt = found(text.as_bytes(), key_mode()).unwrap();
+    assert_eq!((prompt.kind, prompt.text.as_str()), (PromptKind::Permission, "$ touch a"));
+    assert_eq!(labels(&prompt).len(), 3, "{prompt:?}");
+    let texts = (prompt.approve_text.as_deref(), prompt.deny_text.as_deref());
+    assert_eq!(texts, (Some("\r"), Some("\x1b[C\x1b[C\r")));
+}
+
+#[test]
 fn a_pause_is_needed_and_its_length_depends_on_the_evidence() {
     let model = model(b"Continue? [y/N] ");
     let poll = TerminalState { wait: Some(TerminalWait::Poll), ..line_mode() };
@@ -272,10 +313,11 @@ fn a_pause_is_needed_and_its_length_depends_on_the_evidence() {
         (poll, IDLE_WHILE_POLLING, true),
     ] {
         let evidence = Evidence { idle, state: Some(state), position: 0 };
-        assert_eq!(PromptDetector::current(&model, evidence).is_some(), is_found, "{state:?} {idle:?}");
+        let found = PromptDetector::default().observe(&model, evidence);
+        assert_eq!(found.is_some(), is_found, "{state:?} {idle:?}");
     }
     let unknown = Evidence { idle: IDLE_WHILE_POLLING, state: None, position: 0 };
-    let prompt = PromptDetector::current(&model, unknown).unwrap();
+    let prompt = PromptDetector::default().observe(&model, unknown).unwrap();
     assert_eq!((prompt.kind, prompt.echoes), (PromptKind::Permission, None));
 }
 
@@ -316,14 +358,16 @@ fn a_menu_is_reported_once_while_its_highlight_moves_and_again_when_it_is_asked_
     let evidence = |position| Evidence { position, ..at(key_mode()) };
     let first = detector.observe(&model, evidence(10)).unwrap();
     assert_eq!((first.approve_text.as_deref(), first.deny_text.as_deref()), (Some("1"), Some("2")));
-    detector.note_input(b"\x1b[B", 10);
+    assert!(!detector.note_input(b"\x1b[B", 10));
     model.feed(menu(2).as_bytes());
     assert!(detector.observe(&model, evidence(20)).is_none());
-    detector.note_input(b"1", 20);
+    assert_eq!(detector.current(&model, Some(key_mode())).unwrap().approve_text.as_deref(), Some("1"));
+    assert!(detector.note_input(b"1", 20));
     assert!(detector.observe(&model, evidence(20)).is_none(), "the program has not reacted yet");
     model.feed(menu(1).as_bytes());
     assert!(detector.observe(&model, evidence(30)).is_some(), "it asks again");
     model.feed(b"\x1b[H\x1b[Jworking\r\n");
+    assert_eq!(detector.current(&model, Some(key_mode())), None);
     assert!(detector.observe(&model, evidence(40)).is_none());
     model.feed(menu(1).as_bytes());
     assert!(detector.observe(&model, evidence(50)).is_some(), "another screen was between them");

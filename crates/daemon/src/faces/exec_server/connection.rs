@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use link::rpc::{Dialect, Params, Reply, Request};
+use link::task::Tasks;
 use link::{Incoming, Link, Outgoing};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
-use tokio_util::task::TaskTracker;
 use wire::exec_server::envelope::{self, Message};
 use wire::exec_server::{ErrorObject, v1};
 use wire::jsonrpc::RpcError;
@@ -58,7 +58,7 @@ pub(super) struct Connection {
     process_memory: Arc<Semaphore>,
     waiting: VecDeque<Request>,
     waiting_bytes: usize,
-    tasks: TaskTracker,
+    tasks: Tasks,
     /// Cancelled when responses have no reader any more.
     closed: CancellationToken,
     /// Cancelled when another connection takes the session over.
@@ -78,7 +78,7 @@ impl Connection {
             process_memory: Arc::new(Semaphore::new(PROCESS_MEMORY as usize)),
             waiting: VecDeque::new(),
             waiting_bytes: 0,
-            tasks: TaskTracker::new(),
+            tasks: Tasks::new(),
             closed: CancellationToken::new(),
             hang_up: CancellationToken::new(),
         }
@@ -247,7 +247,7 @@ impl Connection {
                 }
             }
             Ok(Dispatch::NoSession(_, responder)) => self.respond(responder, ExecServer::session_closed("")),
-            Err(rejected) => drop(self.tasks.spawn(rejected.respond())),
+            Err(rejected) => self.tasks.spawn(rejected.respond()),
         }
     }
 

@@ -29,6 +29,7 @@ macro_rules! rows {
                 session: |_params| None,
                 audit: rows!(@audit $audit),
                 key: None,
+                payload: None,
                 prepare: $prepare,
             }),*
         ]

@@ -1,4 +1,4 @@
-//! Requests of hub users and of the local API: each runs once, whoever repeats it, and leaves its traces in the run.
+//! Requests of hub users and of the local API: each runs once, also if it is repeated, and leaves its traces in the run.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -140,7 +140,7 @@ async fn run_call(host: &Arc<Host>, request: HostRequest, header: RpcHeader) -> 
     trace_call(host, request, header, (is_gated, None)).await
 }
 
-/// Continues an operation whose approval an earlier daemon has requested. Its call is in the journal already.
+/// Continues an operation whose approval an earlier daemon has requested.
 pub(super) async fn resume(host: Arc<Host>, request: HostRequest, earlier: Option<ApprovalIdentity>) {
     let header: RpcHeader = serde_json::from_slice(&request.data).unwrap_or_default();
     let key = (request.run_id.clone().unwrap_or_default(), request.kind.clone(), header.request_id.clone());
@@ -148,6 +148,12 @@ pub(super) async fn resume(host: Arc<Host>, request: HostRequest, earlier: Optio
     let answer = Arc::new(trace_call(&host, request, header, (true, earlier)).await);
     host.calls.complete(&answer);
     sender.send_replace(Some(answer));
+}
+
+/// Whether a request is an operation in its run. Looking at the screen or at a question changes nothing, and must not store
+/// what they show.
+fn leaves_trace(kind: &str) -> bool {
+    !rpc::is_for_host(kind) && !matches!(kind, rpc::RUN_SCREEN | rpc::APPROVAL_SHOW)
 }
 
 /// Runs a request between its two events.
@@ -158,9 +164,9 @@ async fn trace_call(
     (is_gated, earlier): (bool, Option<ApprovalIdentity>),
 ) -> Answer {
     let run_id = request.run_id.clone().unwrap_or_default();
-    let run = host.runs.get(&run_id).filter(|_| !rpc::is_for_host(&request.kind));
+    let run = host.runs.get(&run_id).filter(|_| leaves_trace(&request.kind));
     let trace = run.as_ref().map(|run| ToolTrace::new(host, run, &request, &header));
-    if let Some(trace) = trace.as_ref().filter(|_| earlier.is_none()) {
+    if let Some(trace) = &trace {
         trace.begin().await;
     }
     let answer = match begin_again(host, request, Some(&header.request_id), earlier).await {
@@ -171,11 +177,14 @@ async fn trace_call(
         // The next daemon continues it.
         return answer;
     }
+    if is_gated {
+        gated::finish(host, &run_id, &header.request_id, &answer).await;
+    }
     if let Some(trace) = trace {
         trace.end(&answer).await;
     }
     if is_gated {
-        gated::leave(host, &run_id, &header.request_id, &answer).await;
+        gated::leave(host, &run_id, &header.request_id).await;
     }
     answer
 }
@@ -296,21 +305,29 @@ impl ToolTrace {
             actor: self.actor.clone(),
             args: self.args.clone(),
         };
-        self.run.append(kind::TOOL_CALL, &call).await;
+        self.append(kind::TOOL_CALL, &call).await;
+    }
+
+    /// Appends an event; that of an operation which outlives the host is appended once.
+    async fn append(&self, kind: &'static str, data: &(impl serde::Serialize + Sync)) {
+        match is_gated(&self.tool) && !self.request_id.is_empty() {
+            true => self.run.append_once(kind, &self.request_id, data).await,
+            false => drop(self.run.append(kind, data).await),
+        }
     }
 
     async fn end(self, answer: &Answer) {
         let result = result_of(answer);
         let result = ToolResult {
-            request_id: self.request_id,
-            tool: self.tool,
-            actor: self.actor,
+            request_id: self.request_id.clone(),
+            tool: self.tool.clone(),
+            actor: self.actor.clone(),
             ok: answer.is_ok(),
             duration_ms: u64::try_from(self.since.elapsed().as_millis()).unwrap_or(u64::MAX),
             result: self.host.redaction.value(&result.unwrap_or_default()),
             error: answer.as_ref().err().map(|error| self.host.redaction.text(&error.message)),
         };
-        self.run.append(kind::TOOL_RESULT, &result).await;
+        self.append(kind::TOOL_RESULT, &result).await;
     }
 }
 

@@ -5,11 +5,11 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use bytes::Bytes;
+use link::task::Tasks;
 use link::{Incoming, Link, Outgoing, Receiver};
 use serde::Serialize;
 use tokio::sync::Semaphore;
 use tokio::time::{Instant, interval_at, timeout_at};
-use tokio_util::task::TaskTracker;
 use wire::hub::v1::{
     Envelope, HostHello, HubReady, MessageRejected, RpcHeader, RpcResponse, RunAck, RunStartResult, kind, rpc,
 };
@@ -43,6 +43,7 @@ pub(super) async fn serve(host: &Arc<Host>, hub: &HubUrl, link: Link) {
         tasks: host.core().tasks.clone(),
     };
     if connection.greet(&mut incoming).await {
+        super::gated::resume_after_greeting(host).await;
         connection.host.runs.end_dead().await;
         let connected = connection.host.questions.connected.clone();
         connected.fetch_add(1, Ordering::Relaxed);
@@ -65,7 +66,7 @@ struct Connection {
     outgoing: Outgoing,
     requests: Arc<Semaphore>,
     /// The requests that run; they outlive the connection.
-    tasks: TaskTracker,
+    tasks: Tasks,
 }
 
 impl Connection {
@@ -74,7 +75,7 @@ impl Connection {
         let hello = HostHello {
             name: host_name(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
-            runs: self.host.runs.held_for(self.hub.key()),
+            runs: self.host.runs.held_for(self.hub.key(), &self.host.gated.runs_after_greeting()),
         };
         if !self.send(kind::HOST_HELLO, &hello).await || !self.send(kind::HOST_HEARTBEAT, &NoData {}).await {
             return false;
@@ -175,11 +176,11 @@ impl Connection {
     async fn command(&self, envelope: Envelope) {
         let (name, hub) = (envelope.kind.clone(), self.hub.clone());
         match begin(&self.host, self.to_request(envelope)).await {
-            Ok(waiting) => drop(self.tasks.spawn(async move {
+            Ok(waiting) => self.tasks.spawn(async move {
                 if let Err(error) = waiting.answer().await {
                     tracing::warn!(%hub, "{name} failed: {}", error.message);
                 }
-            })),
+            }),
             Err(error) => tracing::warn!(%hub, "{name} failed: {}", error.message),
         }
     }

@@ -5,7 +5,7 @@ use wire::hub::v1::{Resize, RunStart};
 use wire::jsonrpc::RpcError;
 
 /// The size of a terminal that its starter does not give.
-const DEFAULT_SIZE: TerminalSize = TerminalSize { cols: 80, rows: 24 };
+pub(super) const DEFAULT_SIZE: TerminalSize = TerminalSize { cols: 80, rows: 24 };
 
 /// The signal of a stop.
 pub(super) fn signal(name: Option<&str>) -> Result<Signal, RpcError> {

@@ -1,9 +1,11 @@
 //! The journal of a run: its events get their numbers here, on disk, before they are first sent.
 //!
 //! One file per run with one JSON object per line. The first line is the state at the last compaction; events, remembered
-//! inputs and acknowledgements are appended. Output is not copied: its line has the stream and the range of cursors in the
-//! log of the process. A line that a crash has cut is removed when the file is opened. All functions block.
+//! inputs and acknowledgements are appended, and after a failed write the whole state again. Output is not copied: its line
+//! has the stream and the range of cursors in the log of the process. A line that a crash has cut is removed when the file
+//! is opened. All functions block.
 
+mod events;
 mod lines;
 
 use std::collections::{HashSet, VecDeque};
@@ -12,10 +14,9 @@ use std::io;
 use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
-use serde_json::value::RawValue;
-
+pub use events::{EventContent, NewEvent, StoredContent, StoredEvent};
 use lines::{JournalLine, JournalState};
-pub use lines::{OutputRange, RunRecord};
+pub use lines::{OutputRange, PromptChange, RunRecord, StoredPrompt};
 
 /// Events of one run that are not acknowledged; beyond it the oldest are dropped and reported as lost.
 pub const MAX_EVENTS: usize = 65_536;
@@ -28,45 +29,6 @@ const ACK_EVERY: i64 = 64;
 /// Remembered ids of inputs per run; beyond it the oldest is forgotten.
 const MAX_INPUTS: usize = 4_096;
 
-/// The content of an event.
-#[derive(Debug, Clone)]
-pub enum EventContent {
-    /// An event with its data.
-    Data {
-        /// The type of the event.
-        kind: &'static str,
-        /// Its data, encoded.
-        data: Box<RawValue>,
-    },
-    /// Output, which is in the log of the process.
-    Output(OutputRange),
-}
-
-/// An event as it is read back.
-#[derive(Debug, Clone)]
-pub struct StoredEvent {
-    /// Its number.
-    pub seq: i64,
-    /// When it happened.
-    pub ts: String,
-    /// What happened.
-    pub content: StoredContent,
-}
-
-/// The content of an event that was read back.
-#[derive(Debug, Clone)]
-pub enum StoredContent {
-    /// An event with its data.
-    Data {
-        /// The type of the event.
-        kind: String,
-        /// Its data, encoded.
-        data: Option<Box<RawValue>>,
-    },
-    /// Output, which is in the log of the process.
-    Output(OutputRange),
-}
-
 /// Where the line of an event is, and how much output it stands for.
 #[derive(Debug, Clone, Copy)]
 struct IndexEntry {
@@ -78,7 +40,8 @@ struct IndexEntry {
 #[derive(Debug)]
 pub struct RunJournal {
     path: PathBuf,
-    file: File,
+    /// `None` while the journal is closed: then it is opened for each access.
+    file: Option<File>,
     /// The end of the last whole line.
     end: u64,
     /// The end of the first line.
@@ -89,6 +52,9 @@ pub struct RunJournal {
     first: i64,
     inputs: HashSet<String>,
     max_bytes: u64,
+    /// Whether the file lacks changes that a failed write had, so that its numbers do not continue. There are no events
+    /// then, and the next line is the whole state.
+    is_behind: bool,
 }
 
 impl RunJournal {
@@ -106,8 +72,12 @@ impl RunJournal {
         let file = options().create_new(true).open(&path)?;
         let mut journal = RunJournal::empty(path, file, state, max_bytes);
         let line = journal.base_line()?;
-        journal.file.write_all_at(&line, 0)?;
-        journal.file.sync_data()?;
+        let written = journal.with_file(|file| file.write_all_at(&line, 0).and_then(|()| file.sync_data()));
+        if let Err(error) = written {
+            // A part of the line is no journal. The error of the write is the one to report.
+            let _removed = std::fs::remove_file(&journal.path);
+            return Err(error);
+        }
         (journal.base_end, journal.end) = (line.len() as u64, line.len() as u64);
         Ok(journal)
     }
@@ -117,7 +87,7 @@ impl RunJournal {
         let inputs = state.inputs.iter().cloned().collect();
         RunJournal {
             path,
-            file,
+            file: Some(file),
             end: 0,
             base_end: 0,
             state,
@@ -125,6 +95,7 @@ impl RunJournal {
             first,
             inputs,
             max_bytes,
+            is_behind: false,
         }
     }
 
@@ -146,13 +117,30 @@ impl RunJournal {
             journal.end = end;
         }
         if journal.end < text.len() as u64 {
-            journal.file.set_len(journal.end)?;
+            journal.with_file(|file| file.set_len(journal.end))?;
         }
         Ok(journal)
     }
 
+    /// Closes the file until it is needed: there may be many runs that have ended and whose events no hub has yet.
+    pub fn close(&mut self) {
+        self.file = None;
+    }
+
+    fn with_file<T>(&self, access: impl FnOnce(&File) -> io::Result<T>) -> io::Result<T> {
+        match &self.file {
+            Some(file) => access(file),
+            None => access(&options().open(&self.path)?),
+        }
+    }
+
     /// Applies a line that was read; false if it cannot belong to this file.
     fn replay(&mut self, offset: u64, line: JournalLine) -> bool {
+        if let Some(state) = line.base {
+            self.inputs = state.inputs.iter().cloned().collect();
+            self.index.clear();
+            (self.first, self.state) = (state.next, state);
+        }
         if let Some(input) = line.input {
             self.insert_input(input);
         }
@@ -167,10 +155,8 @@ impl RunJournal {
         if seq != self.state.next {
             return false;
         }
-        if let Some(code) = line.exit {
-            self.state.ended = Some(code);
-        }
         self.note(offset, line.out);
+        self.change(line.exit, line.prompt);
         true
     }
 
@@ -199,6 +185,16 @@ impl RunJournal {
         self.state.ended
     }
 
+    /// The prompt that the run shows.
+    pub fn prompt(&self) -> Option<&StoredPrompt> {
+        self.state.prompt.as_ref()
+    }
+
+    /// Whether an input with this id took effect.
+    pub fn has_input(&self, id: &str) -> bool {
+        self.inputs.contains(id)
+    }
+
     /// Bytes of output of events that were dropped before every hub had them.
     pub fn lost_bytes(&self) -> u64 {
         self.state.lost_bytes
@@ -209,36 +205,52 @@ impl RunJournal {
         self.state.acks.get(hub).copied().unwrap_or(0)
     }
 
-    /// Appends an event and returns its number. An event that cannot be written is dropped, and counts as lost.
-    pub fn append(&mut self, ts: &str, content: EventContent, exit: Option<i64>) -> i64 {
-        let seq = self.state.next;
-        let (kind, data, out) = match content {
-            EventContent::Data { kind, data } => (Some(kind.to_owned()), Some(data), None),
-            EventContent::Output(range) => (None, None, Some(range)),
-        };
-        let line = JournalLine {
-            seq: Some(seq),
-            ts: Some(ts.to_owned()),
-            kind,
-            data,
-            out,
-            exit,
-            ..JournalLine::default()
-        };
-        let offset = self.write(&line);
-        self.state.ended = exit.or(self.state.ended);
-        match offset {
-            Some(offset) => self.note(offset, out),
-            None => {
-                self.note(self.end, out);
-                self.drop_oldest(self.index.len());
+    /// Appends events with one write, and returns the number of the last one. Events that cannot be written are dropped, and
+    /// count as lost.
+    pub fn append(&mut self, ts: &str, events: Vec<NewEvent>) -> i64 {
+        let (mut text, mut starts) = (Vec::new(), Vec::new());
+        let is_encoded = (self.state.next..).zip(&events).all(|(seq, event)| {
+            starts.push(text.len() as u64);
+            encode(&event.line(seq, ts), &mut text)
+        });
+        let offset = if is_encoded { self.write(&text) } else { None };
+        for (event, start) in events.into_iter().zip(starts) {
+            let out = match event.content {
+                EventContent::Data { .. } => None,
+                EventContent::Output(range) => Some(range),
+            };
+            self.note(offset.map_or(self.end, |offset| offset + start), out);
+            self.change(event.exit, event.prompt);
+            if let Some(input) = event.input {
+                self.insert_input(input);
             }
+        }
+        if offset.is_none() {
+            self.drop_all();
         }
         if self.index.len() > MAX_EVENTS || self.end - self.base_end > self.max_bytes {
             self.drop_oldest(self.index.len() / 2);
             self.compact_or_clear();
         }
-        seq
+        self.last()
+    }
+
+    /// Appends an event unless one with this key was appended before, also by an earlier daemon. Keys are remembered like the
+    /// ids of inputs.
+    pub fn append_once(&mut self, key: &str, ts: &str, content: EventContent) {
+        if !self.inputs.contains(key) {
+            self.append(ts, vec![NewEvent { input: Some(key.to_owned()), ..content.into() }]);
+        }
+    }
+
+    /// Applies what changes with an event.
+    fn change(&mut self, exit: Option<i64>, prompt: Option<PromptChange>) {
+        self.state.ended = exit.or(self.state.ended);
+        match prompt {
+            Some(PromptChange::Shown(prompt)) => self.state.prompt = Some(prompt),
+            Some(PromptChange::Over) => self.state.prompt = None,
+            None => {}
+        }
     }
 
     fn note(&mut self, offset: u64, out: Option<OutputRange>) {
@@ -256,7 +268,7 @@ impl RunJournal {
             return Ok(false);
         }
         let line = JournalLine { input: Some(id.to_owned()), ..JournalLine::default() };
-        self.write(&line).ok_or(io::ErrorKind::StorageFull)?;
+        self.write_line(&line).ok_or(io::ErrorKind::StorageFull)?;
         self.insert_input(id.to_owned());
         Ok(true)
     }
@@ -281,12 +293,13 @@ impl RunJournal {
         // A hub that has more than this file has lost nothing: the file has, and its numbers are taken.
         if seq > self.last() {
             let line = JournalLine { next: Some(seq + 1), ..JournalLine::default() };
-            self.write(&line);
+            let is_written = self.write_line(&line).is_some();
             self.skip_to(seq + 1);
+            self.is_behind |= !is_written;
         }
         self.state.acks.insert(hub.to_owned(), seq.max(known));
         if seq == self.last() || seq / ACK_EVERY > known / ACK_EVERY {
-            self.write(&JournalLine { ack: Some((hub.to_owned(), seq)), ..JournalLine::default() });
+            self.write_line(&JournalLine { ack: Some((hub.to_owned(), seq)), ..JournalLine::default() });
         }
         let everywhere = hubs.iter().map(|hub| self.acknowledged_by(hub)).min().unwrap_or(0);
         if everywhere < self.first {
@@ -329,7 +342,7 @@ impl RunJournal {
         let (Some(&start), Some(&last)) = (wanted.first(), wanted.last()) else { return Ok(Vec::new()) };
         let after = self.index.get(skip + wanted.len()).map_or(self.end, |entry| entry.offset);
         let mut text = vec![0; usize::try_from(after.max(last) - start).unwrap_or(0)];
-        self.file.read_exact_at(&mut text, start)?;
+        self.with_file(|file| file.read_exact_at(&mut text, start))?;
         let events = lines::split(&text).filter_map(|(_, line, _)| {
             let content = match line.out {
                 Some(range) => StoredContent::Output(range),
@@ -340,24 +353,30 @@ impl RunJournal {
         Ok(events.take(count).collect())
     }
 
-    /// Appends a line; returns where it starts, or `None` if the disk has no space even without the older events.
-    fn write(&mut self, line: &JournalLine) -> Option<u64> {
-        let mut text = serde_json::to_vec(line).ok()?;
-        text.push(b'\n');
-        if text.len() > MAX_LINE_BYTES {
-            return None;
-        }
+    fn write_line(&mut self, line: &JournalLine) -> Option<u64> {
+        let mut text = Vec::new();
+        if encode(line, &mut text) { self.write(&text) } else { None }
+    }
+
+    /// Appends lines; returns where they start, or `None` if the disk has no space even without the older events.
+    fn write(&mut self, text: &[u8]) -> Option<u64> {
         for is_last_try in [false, true] {
-            match self.file.write_all_at(&text, self.end) {
-                Ok(()) => {
-                    let offset = self.end;
-                    self.end += text.len() as u64;
+            let written = self.missing_state().and_then(|mut lines| {
+                let offset = self.end + lines.len() as u64;
+                lines.extend_from_slice(text);
+                self.with_file(|file| file.write_all_at(&lines, self.end))?;
+                Ok(offset)
+            });
+            match written {
+                Ok(offset) => {
+                    self.end = offset + text.len() as u64;
+                    self.is_behind = false;
                     return Some(offset);
                 }
                 Err(error) => {
                     tracing::warn!(%error, run = self.state.record.run_id, "cannot write to the journal");
                     // Without the part that was written, the next line can be read.
-                    self.file.set_len(self.end).ok();
+                    self.with_file(|file| file.set_len(self.end)).ok();
                     if !is_last_try {
                         self.drop_oldest(self.index.len().div_ceil(2));
                         self.compact_or_clear();
@@ -366,6 +385,17 @@ impl RunJournal {
             }
         }
         None
+    }
+
+    /// The line without which the next one does not continue the file.
+    fn missing_state(&self) -> io::Result<Vec<u8>> {
+        if self.is_behind { self.base_line() } else { Ok(Vec::new()) }
+    }
+
+    /// Drops every event, also those that the file lacks.
+    fn drop_all(&mut self) {
+        self.drop_oldest(self.index.len());
+        self.is_behind = true;
     }
 
     /// Drops the oldest events before they are acknowledged.
@@ -380,8 +410,8 @@ impl RunJournal {
     fn compact_or_clear(&mut self) {
         if let Err(error) = self.compact() {
             tracing::warn!(%error, run = self.state.record.run_id, "dropping all events of a journal");
-            self.drop_oldest(self.index.len());
-            if self.file.set_len(self.base_end).is_ok() {
+            self.drop_all();
+            if self.with_file(|file| file.set_len(self.base_end)).is_ok() {
                 self.end = self.base_end;
             }
         }
@@ -392,7 +422,7 @@ impl RunJournal {
         let base = self.base_line()?;
         let start = self.index.front().map_or(self.end, |entry| entry.offset);
         let mut kept = vec![0; usize::try_from(self.end - start).unwrap_or(0)];
-        self.file.read_exact_at(&mut kept, start)?;
+        self.with_file(|file| file.read_exact_at(&mut kept, start))?;
         let draft = self.path.with_extension("draft");
         let written = options().create(true).truncate(true).open(&draft).and_then(|file| {
             file.write_all_at(&base, 0)?;
@@ -405,7 +435,9 @@ impl RunJournal {
             // The error of the write is the one to report.
             let _removed = std::fs::remove_file(&draft);
         }
-        self.file = written?;
+        let written = written?;
+        self.file = self.file.take().map(|_| written);
+        self.is_behind = false;
         self.base_end = base.len() as u64;
         for entry in &mut self.index {
             entry.offset = entry.offset - start + self.base_end;
@@ -421,6 +453,16 @@ impl RunJournal {
         line.push(b'\n');
         Ok(line)
     }
+}
+
+/// Appends the text of a line; false if it is too long or cannot be encoded.
+fn encode(line: &JournalLine, text: &mut Vec<u8>) -> bool {
+    let start = text.len();
+    if serde_json::to_writer(&mut *text, line).is_err() || text.len() - start >= MAX_LINE_BYTES {
+        return false;
+    }
+    text.push(b'\n');
+    true
 }
 
 fn options() -> OpenOptions {

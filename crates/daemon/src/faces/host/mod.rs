@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `table.rs`, `convert.rs`, `methods/`, `errors.rs` | commands and `rpc.*` requests of hub users |
 //! | `journal.rs`, `run.rs`, `runs.rs`, `output.rs` | runs, and their events on disk |
+//! | `input.rs`, `screen.rs`, `prompts.rs` | what is typed, what the terminal shows, and what it asks |
 //! | `uplink.rs`, `connection.rs`, `sender.rs` | the connection to each hub |
 //! | `relay.rs` | REXD through a hub |
 //! | `local.rs` | the API on a unix socket |
@@ -18,18 +19,21 @@ mod errors;
 mod events;
 mod gated;
 mod identity;
+mod input;
 pub mod journal;
 mod local;
 mod log_tail;
 mod methods;
 mod output;
 mod pending;
+mod prompts;
 mod questions;
 mod recent;
 mod redaction;
 mod relay;
 mod run;
 mod runs;
+mod screen;
 mod sender;
 mod session;
 mod sharing;
@@ -57,7 +61,7 @@ use pending::PendingDir;
 use questions::Questions;
 pub use redaction::Redaction;
 pub use relay::ServeStream;
-use runs::Runs;
+use runs::{ChangeSignal, RunContext, Runs};
 use session::{HostState, RunSessions, Session};
 pub use table::TABLE;
 pub use tools::ToolPaths;
@@ -86,6 +90,8 @@ pub struct HostSettings {
     pub redaction: Redaction,
     /// Whether processes and questions of other faces are shared.
     pub shares_all: bool,
+    /// How long the prompt of a program waits for a decision before it is denied; `None` for ever.
+    pub prompt_timeout: Option<std::time::Duration>,
 }
 
 /// The host over one core.
@@ -107,7 +113,13 @@ impl Host {
     pub fn new(core: Arc<Core>, mut settings: HostSettings) -> io::Result<Arc<Host>> {
         let redaction = Arc::new(std::mem::take(&mut settings.redaction));
         let hubs = settings.hubs.iter().map(|hub| hub.key().to_owned()).collect();
-        let runs = Runs::new(settings.journals.clone(), settings.journal_bytes, hubs, redaction.clone())?;
+        let context = RunContext {
+            changed: ChangeSignal::default(),
+            redaction: redaction.clone(),
+            keepers: core.keepers.clone(),
+            prompt_timeout: settings.prompt_timeout,
+        };
+        let runs = Runs::new(settings.journals.clone(), settings.journal_bytes, hubs, context)?;
         let gated = GatedCalls::new(PendingDir::new(settings.journals.join("pending")));
         Ok(Arc::new(Host {
             core,
@@ -147,7 +159,7 @@ impl Host {
         }
         if let Some(path) = &self.settings.socket {
             match UnixSocket::bind(path) {
-                Ok(socket) => drop(self.core.tasks.spawn(local::serve(self.clone(), socket))),
+                Ok(socket) => self.core.tasks.spawn(local::serve(self.clone(), socket)),
                 Err(error) => tracing::error!("no local API: {error}"),
             }
         }
@@ -165,7 +177,7 @@ impl Host {
 }
 
 /// How often old runs are looked for.
-const CLEAN_UP_EVERY: std::time::Duration = std::time::Duration::from_secs(600);
+const CLEAN_UP_EVERY: std::time::Duration = std::time::Duration::from_secs(60);
 
 impl Face for Host {
     const NAME: &'static str = "host";

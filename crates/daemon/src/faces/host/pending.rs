@@ -1,19 +1,19 @@
 //! Operations that need an approval, on disk: a question survives the host, and its operation never runs twice.
 
-use std::fs::OpenOptions;
-use std::io::{self, Write as _};
-use std::os::unix::fs::OpenOptionsExt as _;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use engine::approval::ApprovalIdentity;
+use engine::files::Durability;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use sha2::{Digest as _, Sha256};
+use wire::hub::v1::PermissionDecided;
 use wire::jsonrpc::RpcError;
 
 use super::calls::Answer;
-use crate::core::state::{create_private_dir, to_ms};
+use crate::core::state::{create_private_dir, replace_private_file, to_ms};
 
 /// How long the answer of an operation is kept for a repeated request.
 const ANSWER_RETENTION: Duration = Duration::from_secs(24 * 60 * 60);
@@ -33,6 +33,9 @@ pub(super) struct PendingCall {
     pub(super) approval: Option<StoredIdentity>,
     #[serde(default)]
     pub(super) answer: Option<StoredAnswer>,
+    /// What a person decided.
+    #[serde(default)]
+    pub(super) decided: Option<PermissionDecided>,
 }
 
 /// How far an operation is.
@@ -43,8 +46,10 @@ pub(super) enum CallState {
     Waiting,
     /// It has begun: after a crash its outcome is in doubt.
     Running,
-    /// It has an answer.
+    /// It has an answer, whose event may not be in the journal.
     Done,
+    /// The journal has the event of its answer.
+    Reported,
 }
 
 /// An approval, so that a later daemon continues it.
@@ -124,19 +129,15 @@ impl PendingDir {
     pub(super) fn save(&self, call: &PendingCall) -> io::Result<()> {
         create_private_dir(&self.0)?;
         let path = self.file(&call.run_id, &call.kind, &call.request_id);
-        let draft = path.with_extension("draft");
-        let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&draft)?;
-        file.write_all(&serde_json::to_vec(call)?)?;
-        file.sync_data()?;
-        std::fs::rename(&draft, &path)
+        replace_private_file(&path, &serde_json::to_vec(call)?, Durability::Synced)
     }
 
-    /// All operations without an answer; answers past their retention are removed.
+    /// All operations without a reported answer; answers past their retention are removed.
     pub(super) fn unfinished(&self) -> Vec<PendingCall> {
         let entries = std::fs::read_dir(&self.0).into_iter().flatten().flatten();
         let calls = entries.filter_map(|entry| {
             let path = entry.path();
-            let call = read(&path).filter(|call| call.state != CallState::Done);
+            let call = read(&path).filter(|call| call.state != CallState::Reported);
             let modified =
                 entry.metadata().and_then(|found| found.modified()).unwrap_or_else(|_| SystemTime::now());
             if call.is_none() && modified.elapsed().is_ok_and(|age| age > ANSWER_RETENTION) {
@@ -176,6 +177,7 @@ mod tests {
             state: CallState::Waiting,
             approval: Some(StoredIdentity::from(&identity)),
             answer: None,
+            decided: None,
         };
         pending.save(&call).unwrap();
         let found = pending.unfinished();
@@ -183,6 +185,9 @@ mod tests {
         assert_eq!(found[0].data.get(), call.data.get());
         call.state = CallState::Done;
         call.answer = Some(StoredAnswer::new(&Err(RpcError::invalid_request("denied"))));
+        pending.save(&call).unwrap();
+        assert_eq!(pending.unfinished()[0].state, CallState::Done);
+        call.state = CallState::Reported;
         pending.save(&call).unwrap();
         assert!(pending.unfinished().is_empty());
         let done = pending.find("run-1", "rpc.bash", "../any text").unwrap();

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use engine::approval::{
     Approval, ApprovalAnswer, ApprovalRequest, ApprovalUpdate, Approver, ApproverRegistration, Choice,
@@ -10,7 +11,8 @@ use engine::approval::{
 };
 use engine::process::Program;
 use serde_json::{Value, json};
-use tokio::sync::mpsc;
+use tokio::sync::{Notify, mpsc};
+use tokio::time::timeout;
 use wire::hub::v1::{AwaitReason, PermissionDecided, PermissionRequested, kind, rpc};
 
 use super::Host;
@@ -20,6 +22,8 @@ use crate::core::session::Face as _;
 
 /// Changes of approvals that wait to become events; one more is dropped, and hub users learn of it from the next one.
 const MAX_UPDATES: usize = 1_024;
+/// How long a decision waits for its question after a restart.
+const OPEN_TIMEOUT: Duration = Duration::from_secs(60);
 /// Characters of the summary of an operation.
 const MAX_SUMMARY: usize = 80;
 
@@ -27,6 +31,8 @@ const MAX_SUMMARY: usize = 80;
 #[derive(Debug, Default)]
 pub(super) struct Questions {
     open: Mutex<HashMap<(String, String), Arc<Approval>>>,
+    /// Notified when a question is open.
+    opened: Notify,
     /// Hubs that are connected now.
     pub(super) connected: Arc<AtomicUsize>,
 }
@@ -41,6 +47,20 @@ impl Questions {
         let open = self.open();
         let found = open.get(&(run_id.to_owned(), id.to_owned())).cloned();
         found.or_else(|| open.values().find(|approval| *approval.id == *id).cloned())
+    }
+
+    /// The same, once it is open: a hub may repeat a decision before a restarted host has asked again.
+    pub(super) async fn opened(&self, run_id: &str, id: &str) -> Option<Arc<Approval>> {
+        let find = async {
+            loop {
+                let opened = self.opened.notified();
+                if let Some(found) = self.find(run_id, id) {
+                    return found;
+                }
+                opened.await;
+            }
+        };
+        timeout(OPEN_TIMEOUT, find).await.ok()
     }
 
     /// The question that a run waits for.
@@ -122,16 +142,16 @@ async fn requested(host: &Arc<Host>, approval: &Arc<Approval>) {
     };
     let run_id = run.record.run_id.clone();
     host.questions.open().insert((run_id.clone(), request_id.clone()), approval.clone());
+    host.questions.opened.notify_waiters();
     let (owner, asked_run, id, identity) =
         (host.clone(), run_id.clone(), request_id.clone(), approval.identity());
     let stored = tokio::task::spawn_blocking(move || owner.gated.asked(&asked_run, &id, &identity)).await;
     match stored {
-        Ok(Ok(true)) => {
-            let event = event(host, &run, request_id, approval);
-            run.append(kind::RUN_PERMISSION_REQUESTED, &event).await;
+        // The earlier daemon may have written the event, or have been killed before.
+        Ok(Ok(())) => {
+            let event = event(host, &run, request_id.clone(), approval);
+            run.append_once(kind::RUN_PERMISSION_REQUESTED, &request_id, &event).await;
         }
-        // The earlier daemon has sent the event.
-        Ok(Ok(false)) => {}
         Ok(Err(error)) => tracing::error!(%error, "cannot store a question"),
         Err(_stopped) => {}
     }
@@ -148,8 +168,12 @@ async fn resolved(host: &Arc<Host>, approval: &Arc<Approval>, resolution: &Resol
     let Some((run_id, request_id)) = key else { return };
     host.questions.open().remove(&(run_id.clone(), request_id.clone()));
     let Some(run) = host.runs.get(&run_id) else { return };
+    let reason = match resolution {
+        Resolution::Answered(answer) => answer.reason.as_deref().map(str::to_owned),
+        _ => None,
+    };
     let (decision, by) = match resolution {
-        Resolution::Answered(ApprovalAnswer { choice, scope, by }) => match (choice, scope) {
+        Resolution::Answered(ApprovalAnswer { choice, scope, by, .. }) => match (choice, scope) {
             (Choice::Approve, Scope::Once) => ("approve", Some(by)),
             (Choice::Approve, Scope::Session | Scope::Rule) => ("approve_for_session", Some(by)),
             (Choice::Deny, _) => ("deny", Some(by)),
@@ -158,9 +182,16 @@ async fn resolved(host: &Arc<Host>, approval: &Arc<Approval>, resolution: &Resol
         Resolution::Withdrawn | Resolution::Abandoned => ("withdrawn", None),
     };
     let user = by.map(|by| by.strip_prefix("user:").unwrap_or(by).to_owned());
-    let decided =
-        PermissionDecided { request_id, decision: decision.to_owned(), actor: None, user, reason: None };
-    run.append(kind::RUN_PERMISSION_DECIDED, &decided).await;
+    let decided = PermissionDecided {
+        request_id: request_id.clone(),
+        decision: decision.to_owned(),
+        actor: None,
+        user,
+        reason,
+    };
+    if host.gated.decided(&decided, &run_id) {
+        run.append_once(kind::RUN_PERMISSION_DECIDED, &request_id, &decided).await;
+    }
     if !run.record.is_own && run.record.process == *approval.id {
         super::sharing::end_question_run(&run, decision).await;
     }

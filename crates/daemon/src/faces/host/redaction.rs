@@ -28,7 +28,7 @@ impl Redaction {
     }
 
     /// A text without secrets.
-    pub(super) fn text(&self, text: &str) -> String {
+    pub(crate) fn text(&self, text: &str) -> String {
         let text = redact_text(text).into_owned();
         self.extra
             .iter()

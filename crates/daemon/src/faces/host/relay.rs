@@ -68,8 +68,8 @@ async fn serve_streams(host: &Arc<Host>, link: Link, serve: &ServeStream) {
     while let Some((stream_id, link)) = acceptor.accept().await {
         let caller = announced.lock().unwrap_or_else(PoisonError::into_inner).remove(&stream_id);
         match caller {
-            Some(caller) => drop(tasks.spawn(serve(link, ConnectionContext::new(caller, Transport::Ws)))),
-            // Without a user there is nobody to serve: dropping the link resets the stream.
+            Some(caller) => tasks.spawn(serve(link, ConnectionContext::new(caller, Transport::Ws))),
+            // A stream without a user is not served: dropping the link resets the stream.
             None => tracing::warn!(%stream_id, "the hub opened a stream without a user"),
         }
     }

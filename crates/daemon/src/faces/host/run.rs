@@ -1,5 +1,6 @@
-//! One run: its journal, its process while that runs, and the tasks that turn output and input into events.
+//! One run: its journal, its screen, its process while that runs, and the task that turns output into events.
 
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -7,33 +8,31 @@ use bytes::Bytes;
 use engine::Error;
 use engine::process::{ExitStatus, Item, LogReader, Process, Signal, TerminalSize};
 use serde::Serialize;
-use serde_json::value::to_raw_value;
-use sha2::{Digest as _, Sha256};
-use tokio::sync::{mpsc, oneshot};
+use serde_json::value::{RawValue, to_raw_value};
+use tokio::sync::{Notify, mpsc};
 use tokio::time::{Instant, timeout, timeout_at};
-use wire::hub::v1::{RunExited, RunInput, RunLost, kind};
+use wire::hub::v1::{RunExited, RunLost, RunScreenResult, kind};
 
-use super::journal::{EventContent, OutputRange, RunJournal, RunRecord};
+use super::input::{InputCommand, MAX_INPUTS_WAITING, TypedKeys};
+use super::journal::{EventContent, NewEvent, OutputRange, RunJournal, RunRecord};
 use super::output::{MAX_EVENT_BYTES, PendingOutput};
+use super::prompts::PromptWatch;
 use super::recent::RecentOutput;
-use super::redaction::Redaction;
-use super::runs::ChangeSignal;
+use super::runs::RunContext;
+use super::screen::{RunScreen, ended_screen};
 
 /// How long output is collected before it becomes an event.
 const COLLECT: Duration = Duration::from_millis(15);
+/// The same for output soon after input, which may be its echo.
+const COLLECT_ECHO: Duration = Duration::from_millis(1);
+/// How long output counts as the echo of an input.
+const ECHO_WINDOW: Duration = Duration::from_millis(100);
 /// How long an incomplete character waits for its rest.
 const CHARACTER_WAIT: Duration = Duration::from_millis(50);
-/// Inputs that wait for the program to read; one more is refused.
-const MAX_INPUTS_WAITING: usize = 64;
-
-/// The pause in typing after which keys become an event.
-const KEYS_PAUSE: Duration = Duration::from_secs(1);
 /// How long the exit waits for the event of an input that is being written.
 const INPUT_WAIT: Duration = Duration::from_secs(5);
-/// Keys in one event.
-const MAX_KEYS_BYTES: usize = 4 * 1024;
 
-/// One run. Its journal is the only state that other tasks change.
+/// One run. Its journal and its screen are the only state that other tasks change.
 #[derive(Debug)]
 pub(crate) struct Run {
     /// What it is.
@@ -42,39 +41,25 @@ pub(crate) struct Run {
     recent: Mutex<RecentOutput>,
     /// The process, while this daemon is attached to it.
     process: Mutex<Option<Process>>,
-    inputs: mpsc::Sender<InputCommand>,
+    screen: Mutex<Option<RunScreen>>,
+    /// The copy of its screen.
+    screen_file: Option<PathBuf>,
+    pub(super) inputs: mpsc::Sender<InputCommand>,
     /// Keys without an event; locked while an input is written, so that its event comes before the exit that it causes.
-    typed: tokio::sync::Mutex<Option<TypedKeys>>,
-    changed: ChangeSignal,
-    redaction: Arc<Redaction>,
-}
-
-/// Keys that were typed and have no event yet.
-#[derive(Debug)]
-struct TypedKeys {
-    text: String,
-    /// The actor and the user.
-    by: (String, Option<String>),
-}
-
-/// Input for a run, in the order of arrival.
-#[derive(Debug)]
-pub(super) struct InputCommand {
-    /// The id under which it takes effect once; keys have none.
-    pub(super) input_id: Option<String>,
-    /// What is typed.
-    pub(super) text: String,
-    pub(super) actor: String,
-    pub(super) user: Option<String>,
-    pub(super) done: oneshot::Sender<Result<(), Error>>,
+    pub(super) typed: tokio::sync::Mutex<Option<TypedKeys>>,
+    /// Notified when an input was written, because its program may show a prompt without further output.
+    pub(super) has_typed: Notify,
+    /// When an input was written.
+    typed_at: Mutex<Option<Instant>>,
+    pub(super) context: RunContext,
 }
 
 impl Run {
     /// A run and its inputs, which [`Run::write_inputs`] handles.
     pub(super) fn new(
         journal: RunJournal,
-        changed: ChangeSignal,
-        redaction: Arc<Redaction>,
+        screen_file: Option<PathBuf>,
+        context: RunContext,
     ) -> (Arc<Run>, mpsc::Receiver<InputCommand>) {
         let (inputs, commands) = mpsc::channel(MAX_INPUTS_WAITING);
         let run = Run {
@@ -82,10 +67,13 @@ impl Run {
             journal: Mutex::new(journal),
             recent: Mutex::default(),
             process: Mutex::default(),
+            screen: Mutex::default(),
+            screen_file,
             inputs,
             typed: tokio::sync::Mutex::default(),
-            changed,
-            redaction,
+            has_typed: Notify::new(),
+            typed_at: Mutex::default(),
+            context,
         };
         (Arc::new(run), commands)
     }
@@ -93,6 +81,23 @@ impl Run {
     /// The journal, for a short moment. Its functions block.
     pub(super) fn journal(&self) -> MutexGuard<'_, RunJournal> {
         self.journal.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The model of its screen, for a short moment; `None` without a terminal, and after its end.
+    pub(super) fn screen(&self) -> MutexGuard<'_, Option<RunScreen>> {
+        self.screen.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Begins to model the screen. Blocks.
+    pub(super) fn open_screen(&self, open: impl FnOnce(PathBuf) -> RunScreen) {
+        let file = self.screen_file.clone().filter(|_| self.record.has_terminal);
+        *self.screen() = file.map(open);
+    }
+
+    /// The screen for a viewer, also after the end; `None` without a terminal. Blocks.
+    pub(super) fn rendered_screen(&self) -> Option<RunScreenResult> {
+        let rendered = self.screen().as_ref().map(RunScreen::rendered);
+        rendered.or_else(|| ended_screen(self.screen_file.as_deref()?))
     }
 
     /// Whether the run has ended.
@@ -106,7 +111,7 @@ impl Run {
     }
 
     /// The process, if the run has not ended.
-    fn running(&self) -> Result<Process, Error> {
+    pub(super) fn running(&self) -> Result<Process, Error> {
         // The journal has the end before any hub has it, so that a later request finds it.
         if self.is_over() { Err(Error::Gone) } else { self.process() }
     }
@@ -126,41 +131,63 @@ impl Run {
         self.append_with(kind, data, None).await
     }
 
+    /// Appends an event of a request once, whichever daemon tries to. Its line in the journal says that it was.
+    pub(super) async fn append_once(
+        self: &Arc<Run>,
+        kind: &'static str,
+        request_id: &str,
+        data: &(impl Serialize + Sync),
+    ) {
+        let Ok(data) = to_raw_value(data) else {
+            return tracing::error!(kind, "an event cannot be encoded");
+        };
+        let (run, id) = (self.clone(), request_id.to_owned());
+        // Fails only while the runtime ends.
+        tokio::task::spawn_blocking(move || run.append_encoded_once(kind, &id, data)).await.ok();
+    }
+
+    /// The same for encoded data. Blocks.
+    pub(super) fn append_encoded_once(&self, kind: &'static str, request_id: &str, data: Box<RawValue>) {
+        // No id of an input begins with this character.
+        let key = format!("\0{kind} {request_id}");
+        self.journal().append_once(&key, &now(), EventContent::Data { kind, data });
+        self.context.changed.notify();
+    }
+
     async fn append_with(
         self: &Arc<Run>,
         kind: &'static str,
         data: &(impl Serialize + Sync),
         exit: Option<i64>,
     ) -> i64 {
-        match to_raw_value(data) {
-            Ok(data) => self.append_content(EventContent::Data { kind, data }, exit).await,
-            Err(error) => {
-                tracing::error!(%error, kind, "an event cannot be encoded");
-                self.journal().last()
-            }
-        }
+        self.append_all(new_event(kind, data).map(|event| NewEvent { exit, ..event }).into_iter().collect())
+            .await
     }
 
-    async fn append_content(self: &Arc<Run>, content: EventContent, exit: Option<i64>) -> i64 {
+    /// Appends events with one write.
+    pub(super) async fn append_all(self: &Arc<Run>, events: Vec<NewEvent>) -> i64 {
         let (run, ts) = (self.clone(), now());
-        let appended =
-            tokio::task::spawn_blocking(move || run.journal().append(&ts, content, exit)).await.unwrap_or(0);
-        self.changed.notify();
-        appended
+        self.change(move || run.journal().append(&ts, events)).await.unwrap_or(0)
+    }
+
+    /// Changes the journal on a worker thread, and wakes the connections to the hubs.
+    async fn change<T: Send + 'static>(&self, change: impl FnOnce() -> T + Send + 'static) -> Option<T> {
+        // Fails only while the runtime ends.
+        let changed = tokio::task::spawn_blocking(change).await.ok();
+        self.context.changed.notify();
+        changed
     }
 
     /// Turns the log of the process into events until its end, or until this daemon detaches.
     pub(super) async fn follow(self: Arc<Run>, mut reader: LogReader) {
         reader.ignore_exit();
-        let mut pending = PendingOutput::default();
+        let (mut pending, mut watch) = (PendingOutput::default(), PromptWatch::default());
         loop {
             let item = match pending.is_empty() {
-                true => reader.next(MAX_EVENT_BYTES).await,
-                false => match self.collect(&mut reader, &mut pending).await {
-                    Some(item) => item,
-                    None => continue,
-                },
+                true => self.watch(&mut reader, &mut watch).await,
+                false => self.collect(&mut reader, &mut pending).await,
             };
+            let Some(item) = item else { continue };
             match item {
                 Item::Output { stream, bytes, next } => {
                     let start = next.0 - bytes.len() as u64;
@@ -179,6 +206,7 @@ impl Run {
                     if let Ok(mut typed) = timeout(INPUT_WAIT, self.typed.lock()).await {
                         self.append_keys(&mut typed).await;
                     }
+                    self.end_prompt().await;
                     self.append_exit(closed.exit).await;
                     if self.record.is_kept {
                         self.set_process(None);
@@ -194,7 +222,11 @@ impl Run {
 
     /// Waits a moment for more output; then writes what there is. Returns an item that does not belong to it.
     async fn collect(self: &Arc<Run>, reader: &mut LogReader, pending: &mut PendingOutput) -> Option<Item> {
-        let wait = if pending.is_part_of_character() { CHARACTER_WAIT } else { COLLECT };
+        let wait = match pending.is_part_of_character() {
+            true => CHARACTER_WAIT,
+            false if self.may_be_echo() => COLLECT_ECHO,
+            false => COLLECT,
+        };
         let deadline = Instant::now() + wait;
         while !pending.is_full() {
             match timeout_at(deadline, reader.next(MAX_EVENT_BYTES)).await {
@@ -216,11 +248,28 @@ impl Run {
         None
     }
 
+    /// Notes that an input is written: its echo is sent at once.
+    pub(super) fn note_typing(&self) {
+        *self.typed_at.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
+    }
+
+    fn may_be_echo(&self) -> bool {
+        let typed_at = *self.typed_at.lock().unwrap_or_else(PoisonError::into_inner);
+        typed_at.is_some_and(|at| at.elapsed() < ECHO_WINDOW)
+    }
+
     /// Writes pending output as events.
     async fn flush(self: &Arc<Run>, pending: &mut PendingOutput, takes_all: bool) {
         while let Some((range, bytes)) = pending.take(takes_all) {
-            self.recent.lock().unwrap_or_else(PoisonError::into_inner).push(range, bytes);
-            self.append_content(EventContent::Output(range), None).await;
+            self.recent.lock().unwrap_or_else(PoisonError::into_inner).push(range, bytes.clone());
+            let (run, ts) = (self.clone(), now());
+            let append = move || {
+                let seq = run.journal().append(&ts, vec![EventContent::Output(range).into()]);
+                if let Some(screen) = &mut *run.screen() {
+                    screen.feed(seq, range.to, &bytes);
+                }
+            };
+            self.change(append).await;
         }
     }
 
@@ -233,102 +282,35 @@ impl Run {
             let lost = RunLost { first_seq: seq, last_seq: seq, bytes };
             match to_raw_value(&lost) {
                 Ok(data) => {
-                    journal.append(&now(), EventContent::Data { kind: kind::RUN_LOST, data }, None);
+                    journal.append(&now(), vec![EventContent::Data { kind: kind::RUN_LOST, data }.into()]);
                 }
                 Err(error) => tracing::error!(%error, "an event cannot be encoded"),
             }
         };
-        // Fails only while the runtime ends.
-        tokio::task::spawn_blocking(append).await.ok();
-        self.changed.notify();
+        self.change(append).await;
     }
 
+    /// Appends the end of the run. From then on its screen is the copy on disk.
     pub(super) async fn append_exit(self: &Arc<Run>, exit: ExitStatus) {
         let (exit_code, signal) = match exit {
             ExitStatus::Code(code) => (i64::from(code), None),
             ExitStatus::Signal(signal) => (128 + i64::from(signal.number()), Some(signal.to_string())),
         };
+        let run = self.clone();
+        let copy = move || {
+            if let Some(mut screen) = run.screen().take() {
+                screen.copy();
+            }
+        };
+        self.change(copy).await;
         self.append_with(kind::RUN_EXITED, &RunExited { exit_code, signal }, Some(exit_code)).await;
+        self.journal().close();
     }
 
-    /// Queues input; it is written in the order of arrival. Fails at once if the program has not read much input before.
-    pub(super) fn queue_input(&self, input: InputCommand) -> Result<(), Error> {
-        self.inputs.try_send(input).map_err(|refused| match refused {
-            mpsc::error::TrySendError::Full(_) => Error::LimitReached {
-                what: "inputs that wait for the program",
-                limit: MAX_INPUTS_WAITING as u64,
-            },
-            mpsc::error::TrySendError::Closed(_) => Error::Gone,
-        })
-    }
-
-    /// Writes queued inputs, each once, and their events. Keys become one event per line, or per pause in typing.
-    pub(super) async fn write_inputs(self: Arc<Run>, mut inputs: mpsc::Receiver<InputCommand>) {
-        loop {
-            let pause = if self.typed.lock().await.is_some() { KEYS_PAUSE } else { Duration::MAX };
-            let command = match timeout(pause, inputs.recv()).await {
-                Ok(Some(command)) => command,
-                Ok(None) => return,
-                Err(_paused) => {
-                    self.append_keys(&mut *self.typed.lock().await).await;
-                    continue;
-                }
-            };
-            let InputCommand { input_id, text, actor, user, done } = command;
-            let (by, mut typed) = ((actor, user), self.typed.lock().await);
-            if input_id.is_some() || typed.as_ref().is_some_and(|keys| keys.by != by) {
-                self.append_keys(&mut typed).await;
-            }
-            let written = self.write_input(input_id.as_deref(), &text).await;
-            let is_written = matches!(written, Ok(true));
-            // The requester may have stopped waiting.
-            done.send(written.map(drop)).ok();
-            match input_id.filter(|_| is_written) {
-                Some(id) => {
-                    self.append(kind::RUN_INPUT, &self.input_event(by, id, &text)).await;
-                }
-                None if is_written => {
-                    let keys = typed.get_or_insert_with(|| TypedKeys { text: String::new(), by });
-                    keys.text.push_str(&text);
-                    if keys.text.len() > MAX_KEYS_BYTES || text.contains(['\r', '\n']) {
-                        self.append_keys(&mut typed).await;
-                    }
-                }
-                None => {}
-            }
-        }
-    }
-
-    /// Appends the event of the keys that were typed.
-    async fn append_keys(self: &Arc<Run>, typed: &mut Option<TypedKeys>) {
-        if let Some(TypedKeys { text, by }) = typed.take() {
-            self.append(kind::RUN_INPUT, &self.input_event(by, String::new(), &text)).await;
-        }
-    }
-
-    /// Writes an input unless its id is known; returns whether it did. A keeper that remembers ids replaces the journal's
-    /// memory here, so that an input whose write was interrupted can be repeated.
-    async fn write_input(self: &Arc<Run>, input_id: Option<&str>, text: &str) -> Result<bool, Error> {
-        let process = self.running()?;
-        if let Some(id) = input_id.map(str::to_owned) {
-            let run = self.clone();
-            let remembered = tokio::task::spawn_blocking(move || run.journal().remember_input(&id)).await;
-            let failed = |source| Error::File { action: "write", path: "the journal".into(), source };
-            if !remembered.map_err(|_stopped| Error::Gone)?.map_err(failed)? {
-                return Ok(false);
-            }
-        }
-        process.input(Bytes::copy_from_slice(text.as_bytes()), false).await?;
-        Ok(true)
-    }
-
-    fn input_event(&self, (actor, user): (String, Option<String>), input_id: String, text: &str) -> RunInput {
-        RunInput {
-            actor,
-            input_id,
-            text_redacted: self.redaction.text(text),
-            text_sha256: hex::encode(Sha256::digest(text)),
-            user,
+    /// Frees the copy of output in memory, once the run has ended: events that a hub does not have yet are read from the log.
+    pub(super) fn release_output(&self) {
+        if self.is_over() {
+            *self.recent.lock().unwrap_or_else(PoisonError::into_inner) = RecentOutput::default();
         }
     }
 
@@ -342,8 +324,24 @@ impl Run {
     }
 
     /// Changes the size of its terminal.
-    pub(super) async fn resize(&self, size: TerminalSize) -> Result<(), Error> {
-        self.running()?.resize(size).await
+    pub(super) async fn resize(self: &Arc<Run>, size: TerminalSize) -> Result<(), Error> {
+        self.running()?.resize(size).await?;
+        let run = self.clone();
+        let resize = move || run.screen().as_mut().map(|screen| screen.resize(size));
+        // Fails only while the runtime ends.
+        tokio::task::spawn_blocking(resize).await.ok();
+        Ok(())
+    }
+}
+
+/// An event with its data.
+pub(super) fn new_event(kind: &'static str, data: &impl Serialize) -> Option<NewEvent> {
+    match to_raw_value(data) {
+        Ok(data) => Some(EventContent::Data { kind, data }.into()),
+        Err(error) => {
+            tracing::error!(%error, kind, "an event cannot be encoded");
+            None
+        }
     }
 }
 

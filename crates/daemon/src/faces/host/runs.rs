@@ -1,18 +1,22 @@
 //! All runs of this host: those it starts, and those that an earlier daemon has left.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use engine::Error;
-use engine::process::{Cursor, ExitStatus, LogReader, ProcessId, ProcessSpec, Signal};
+use engine::process::{Cursor, ExitStatus, LogReader, ProcessId, ProcessSpec, Signal, TerminalSize};
 use tokio::sync::{mpsc, watch};
 use wire::hub::v1::{HeldRun, RunStarted, kind};
 
+use super::convert::DEFAULT_SIZE;
+use super::input::InputCommand;
 use super::journal::{RunJournal, RunRecord};
 use super::redaction::Redaction;
-use super::run::{InputCommand, Run};
+use super::run::Run;
+use super::screen::RunScreen;
 use crate::core::Core;
 use crate::core::state::create_private_dir;
 use crate::keeper::Keepers;
@@ -31,6 +35,16 @@ impl ChangeSignal {
     }
 }
 
+/// What all runs share.
+#[derive(Debug, Clone)]
+pub(super) struct RunContext {
+    pub(super) changed: ChangeSignal,
+    pub(super) redaction: Arc<Redaction>,
+    pub(super) keepers: Option<Keepers>,
+    /// How long a prompt waits for a decision before it is denied; `None` for ever.
+    pub(super) prompt_timeout: Option<Duration>,
+}
+
 /// The runs by their ids.
 #[derive(Debug)]
 pub(super) struct Runs {
@@ -39,8 +53,7 @@ pub(super) struct Runs {
     journal_bytes: u64,
     /// Every hub that must have an event before it is dropped.
     hubs: Vec<String>,
-    changed: ChangeSignal,
-    redaction: Arc<Redaction>,
+    context: RunContext,
     by_id: Mutex<HashMap<String, Arc<Run>>>,
     /// Runs of an earlier daemon whose process is gone. They end once a hub has said which events it has: after a crash of
     /// the machine, it may have events that are not in the journal.
@@ -53,23 +66,15 @@ impl Runs {
         dir: PathBuf,
         journal_bytes: u64,
         hubs: Vec<String>,
-        redaction: Arc<Redaction>,
+        context: RunContext,
     ) -> io::Result<Runs> {
         create_private_dir(&dir)?;
-        Ok(Runs {
-            dir,
-            journal_bytes,
-            hubs,
-            changed: ChangeSignal::default(),
-            redaction,
-            by_id: Mutex::default(),
-            dead: Mutex::default(),
-        })
+        Ok(Runs { dir, journal_bytes, hubs, context, by_id: Mutex::default(), dead: Mutex::default() })
     }
 
     /// Resolves when a journal has changed.
     pub(super) fn changes(&self) -> watch::Receiver<u64> {
-        self.changed.subscribe()
+        self.context.changed.subscribe()
     }
 
     /// The hubs that must have an event before it is dropped.
@@ -93,13 +98,16 @@ impl Runs {
         self.by_id().values().find(is_started).cloned().filter(|_| !request_id.is_empty())
     }
 
-    /// The runs with events that a hub does not have.
-    pub(super) fn held_for(&self, hub: &str) -> Vec<HeldRun> {
+    /// The runs with events that a hub does not have, and those that will have more, which are those that run and `others`:
+    /// a hub that was restored from a backup may have lost the events that it has acknowledged.
+    pub(super) fn held_for(&self, hub: &str, others: &HashSet<String>) -> Vec<HeldRun> {
         let held = self.all().into_iter().filter_map(|run| {
             let journal = run.journal();
             let last_seq = journal.last();
-            (journal.acknowledged_by(hub) < last_seq)
-                .then(|| HeldRun { run_id: run.record.run_id.clone(), last_seq })
+            let has_more = journal.acknowledged_by(hub) < last_seq
+                || journal.ended().is_none()
+                || others.contains(&run.record.run_id);
+            (last_seq > 0 && has_more).then(|| HeldRun { run_id: run.record.run_id.clone(), last_seq })
         });
         held.collect()
     }
@@ -109,25 +117,54 @@ impl Runs {
     }
 
     fn insert(&self, journal: RunJournal) -> (Arc<Run>, mpsc::Receiver<InputCommand>) {
-        let (run, inputs) = Run::new(journal, self.changed.clone(), self.redaction.clone());
+        let screen = RunScreen::file_of(&self.dir, &journal.record().run_id);
+        let (run, inputs) = Run::new(journal, screen, self.context.clone());
         self.by_id().insert(run.record.run_id.clone(), run.clone());
         (run, inputs)
     }
 
-    /// Creates the journal of a run.
-    async fn create(&self, record: RunRecord) -> Result<(Arc<Run>, mpsc::Receiver<InputCommand>), Error> {
+    /// Creates the journal and the screen of a run.
+    async fn create(
+        &self,
+        record: RunRecord,
+        size: TerminalSize,
+    ) -> Result<(Arc<Run>, mpsc::Receiver<InputCommand>), Error> {
         let (dir, bytes) = (self.dir.clone(), self.journal_bytes);
         let created = tokio::task::spawn_blocking(move || RunJournal::create(&dir, record, bytes)).await;
         let failed = |source| Error::File { action: "create", path: self.dir.clone(), source };
-        Ok(self.insert(created.map_err(|_stopped| Error::Gone)?.map_err(failed)?))
+        let (run, inputs) = self.insert(created.map_err(|_stopped| Error::Gone)?.map_err(failed)?);
+        let owner = run.clone();
+        let open = move || owner.open_screen(|file| RunScreen::create(file, size));
+        tokio::task::spawn_blocking(open).await.map_err(|_stopped| Error::Gone)?;
+        Ok((run, inputs))
+    }
+
+    /// Builds the screen of a run of an earlier daemon.
+    async fn restore_screen(&self, run: &Arc<Run>) {
+        let process = ProcessId(run.record.process.clone());
+        let keepers = self.context.keepers.as_ref().filter(|_| run.record.is_kept);
+        let log = keepers.and_then(|keepers| keepers.stored_output(&process).ok());
+        let owner = run.clone();
+        let open = move || {
+            owner.open_screen(|file| RunScreen::restore(file, &owner.journal(), log));
+        };
+        // Fails only while the runtime ends.
+        tokio::task::spawn_blocking(open).await.ok();
     }
 
     fn remove(&self, run: &Run) {
-        self.by_id().remove(&run.record.run_id);
-        if let Some(file) = RunJournal::file_of(&self.dir, &run.record.run_id)
-            && let Err(error) = std::fs::remove_file(&file)
+        let id = &run.record.run_id;
+        self.by_id().remove(id);
+        for file in
+            [RunScreen::file_of(&self.dir, id), RunJournal::file_of(&self.dir, id)].into_iter().flatten()
         {
-            tracing::warn!(%error, "cannot remove {}", file.display());
+            match std::fs::remove_file(&file) {
+                // A run without a terminal has no screen.
+                Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                    tracing::warn!(%error, "cannot remove {}", file.display());
+                }
+                _ => {}
+            }
         }
     }
 
@@ -140,7 +177,7 @@ impl Runs {
     ) -> Result<Arc<Run>, Error> {
         let keepers = keepers(core)?;
         let id = ProcessId(record.process.clone());
-        let (run, inputs) = self.create(record).await?;
+        let (run, inputs) = self.create(record, spec.terminal.unwrap_or(DEFAULT_SIZE)).await?;
         if let Err(error) = keepers.start_as(id, spec, by).await {
             self.remove(&run);
             return Err(error);
@@ -157,24 +194,43 @@ impl Runs {
         record: RunRecord,
         (process, reader): (engine::process::Process, LogReader),
     ) -> Result<(), Error> {
-        let (run, inputs) = self.create(record).await?;
+        let (run, inputs) = self.create(record, DEFAULT_SIZE).await?;
         run.append(kind::RUN_STARTED, &started_event(&run.record)).await;
         run.set_process(Some(process));
         spawn(core, run, (reader, inputs), None);
         Ok(())
     }
 
+    /// Adds a process of another face as a run that hub users may stop, but neither watch nor type into.
+    pub(super) async fn share_unwatched(
+        &self,
+        core: &Arc<Core>,
+        record: RunRecord,
+        process: engine::process::Process,
+    ) -> Result<(), Error> {
+        let (run, _inputs) = self.create(record, DEFAULT_SIZE).await?;
+        run.append(kind::RUN_STARTED, &started_event(&run.record)).await;
+        run.set_process(Some(process.clone()));
+        let stop = core.stop.clone();
+        core.tasks.spawn(async move {
+            if let Some(Ok(closed)) = stop.run_until_cancelled(process.closed()).await {
+                run.append_exit(closed.exit).await;
+            }
+        });
+        Ok(())
+    }
+
     /// Adds a detached process of another face as a run.
     pub(super) async fn share_kept(&self, core: &Arc<Core>, record: RunRecord) -> Result<(), Error> {
         let keepers = keepers(core)?;
-        let (run, inputs) = self.create(record).await?;
+        let (run, inputs) = self.create(record, DEFAULT_SIZE).await?;
         run.append(kind::RUN_STARTED, &started_event(&run.record)).await;
         self.attach(core, keepers, &run, inputs).await
     }
 
     /// Adds a run that consists of a question only.
     pub(super) async fn add_question(&self, record: RunRecord) -> Result<Arc<Run>, Error> {
-        let (run, _inputs) = self.create(record).await?;
+        let (run, _inputs) = self.create(record, DEFAULT_SIZE).await?;
         run.append(kind::RUN_STARTED, &started_event(&run.record)).await;
         Ok(run)
     }
@@ -192,8 +248,10 @@ impl Runs {
             let (is_over, has_started) = (journal.ended().is_some(), journal.last() > 0);
             let (run, inputs) = self.insert(journal);
             if is_over {
+                run.journal().close();
                 continue;
             }
+            self.restore_screen(&run).await;
             let attached = match keepers(core) {
                 Ok(keepers) if run.record.is_kept => {
                     let found = keepers.find(&ProcessId(run.record.process.clone())).await;
@@ -249,21 +307,37 @@ impl Runs {
         Ok(())
     }
 
-    /// Forgets ended runs that every hub has and whose process is not kept any more.
+    /// Forgets the oldest ended runs of other faces, so that at most `count` are left: while a hub cannot be reached, every
+    /// process that ends would stay.
+    pub(super) fn drop_ended_shared(&self, count: usize) {
+        let is_ended = |run: &Arc<Run>| !run.record.is_own && run.is_over();
+        let mut ended: Vec<Arc<Run>> = self.by_id().values().filter(|run| is_ended(run)).cloned().collect();
+        ended.sort_by(|one, two| one.record.started_at.cmp(&two.record.started_at));
+        for run in ended.iter().take(ended.len().saturating_sub(count)) {
+            tracing::warn!(run = run.record.run_id, "dropping a run that not every hub has");
+            self.remove(run);
+        }
+    }
+
+    /// Forgets ended runs that every hub has and whose process is not kept any more, and frees the memory of the others.
     pub(super) async fn forget_old(&self, core: &Arc<Core>) {
         for run in self.all() {
+            run.release_output();
             let is_delivered = {
                 let journal = run.journal();
                 let last = journal.last();
                 journal.ended().is_some() && self.hubs.iter().all(|hub| journal.acknowledged_by(hub) >= last)
             };
+            if !is_delivered {
+                continue;
+            }
             let is_kept = match keepers(core) {
                 Ok(keepers) if run.record.is_own => {
                     keepers.find(&ProcessId(run.record.process.clone())).await.is_ok()
                 }
                 _ => false,
             };
-            if is_delivered && !is_kept {
+            if !is_kept {
                 self.remove(&run);
             }
         }
@@ -313,10 +387,58 @@ fn open_all(dir: &Path, bytes: u64) -> Vec<RunJournal> {
                     std::fs::rename(&path, path.with_extension("unreadable")).ok();
                 }
             },
-            // Left by a crash during a compaction; the journal itself is complete.
-            Some("draft") => drop(std::fs::remove_file(&path)),
+            // Left by a crash; the file that it was to replace is complete.
+            Some("draft" | "screen-draft") => drop(std::fs::remove_file(&path)),
+            Some("screen") if !path.with_extension("jsonl").exists() => drop(std::fs::remove_file(&path)),
             _ => {}
         }
     }
     journals
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn record(number: usize, is_own: bool) -> RunRecord {
+        RunRecord {
+            run_id: format!("run-{number}"),
+            process: format!("p_{number}"),
+            is_kept: false,
+            tool: "rexd".to_owned(),
+            cwd: "/".to_owned(),
+            command: "true".to_owned(),
+            has_terminal: false,
+            is_own,
+            started_at: format!("2026-01-01T00:00:0{number}Z"),
+            boot: "boot".to_owned(),
+            request_id: None,
+        }
+    }
+
+    #[tokio::test]
+    async fn ended_processes_that_no_hub_has_are_limited_in_number_and_hold_no_files() {
+        let dir = tempfile::tempdir().unwrap();
+        let context = RunContext {
+            changed: ChangeSignal::default(),
+            redaction: Arc::default(),
+            keepers: None,
+            prompt_timeout: None,
+        };
+        let runs = Runs::new(dir.path().join("runs"), u64::MAX, vec!["hub".to_owned()], context).unwrap();
+        for number in 0..6 {
+            let (run, _inputs) = runs.create(record(number, number == 0), DEFAULT_SIZE).await.unwrap();
+            // The last one is still running.
+            if number < 5 {
+                run.append_exit(ExitStatus::Code(0)).await;
+            }
+        }
+        let open = std::fs::read_dir("/proc/self/fd").unwrap().flatten();
+        let files = open.filter_map(|entry| std::fs::read_link(entry.path()).ok());
+        assert_eq!(files.filter(|file| file.starts_with(dir.path())).count(), 1);
+        runs.drop_ended_shared(2);
+        let mut left: Vec<String> = runs.all().iter().map(|run| run.record.run_id.clone()).collect();
+        left.sort();
+        assert_eq!(left, ["run-0", "run-3", "run-4", "run-5"]);
+    }
 }

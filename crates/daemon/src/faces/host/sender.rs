@@ -43,6 +43,31 @@ struct Window {
     bytes: usize,
 }
 
+impl Window {
+    /// Counts an event as sent; false if the hub rejects its run. `None` without room.
+    fn reserve(&mut self, run_id: &str, seq: i64, bytes: usize) -> Option<bool> {
+        let has_room = self.events < MAX_EVENTS && self.bytes < MAX_BYTES;
+        let sent = self.runs.get_mut(run_id).filter(|sent| has_room || sent.is_rejected)?;
+        if sent.is_rejected {
+            return Some(false);
+        }
+        sent.next = seq + 1;
+        sent.unacknowledged.push_back((seq, bytes));
+        self.events += 1;
+        self.bytes += bytes;
+        Some(true)
+    }
+
+    /// The events of a run up to `seq` are not waited for any more.
+    fn release(&mut self, run_id: &str, seq: i64) {
+        let Some(sent) = self.runs.get_mut(run_id) else { return };
+        while let Some((_, bytes)) = sent.unacknowledged.pop_front_if(|(sent, _)| *sent <= seq) {
+            self.events -= 1;
+            self.bytes -= bytes;
+        }
+    }
+}
+
 /// What was sent of one run.
 #[derive(Default)]
 struct SentRun {
@@ -72,15 +97,7 @@ impl Sender {
 
     /// The hub has every event of a run up to `seq`; `is_exact` if it has no more than that.
     pub(super) async fn acknowledged(&self, run_id: &str, seq: i64, is_exact: bool) {
-        {
-            let window = &mut *self.window();
-            if let Some(sent) = window.runs.get_mut(run_id) {
-                while let Some((_, bytes)) = sent.unacknowledged.pop_front_if(|(sent, _)| *sent <= seq) {
-                    window.events -= 1;
-                    window.bytes -= bytes;
-                }
-            }
-        }
+        self.window().release(run_id, seq);
         self.room.notify_one();
         let Some(run) = self.host.runs.get(run_id).filter(|_| seq >= 0) else { return };
         let (host, hub) = (self.host.clone(), self.hub.clone());
@@ -92,9 +109,14 @@ impl Sender {
         tokio::task::spawn_blocking(store).await.ok();
     }
 
-    /// Stops sending a run.
+    /// Stops sending a run. Its events that were sent are never acknowledged, and must not hold up other runs.
     pub(super) fn reject(&self, run_id: &str) {
-        self.window().runs.entry(run_id.to_owned()).or_default().is_rejected = true;
+        {
+            let window = &mut *self.window();
+            window.runs.entry(run_id.to_owned()).or_default().is_rejected = true;
+            window.release(run_id, i64::MAX);
+        }
+        self.room.notify_one();
     }
 
     /// Sends events as they are written, until the connection ends.
@@ -142,7 +164,9 @@ impl Sender {
         let (events, stored) = read.await.ok()?;
         let is_empty = events.is_empty();
         for EncodedEvent { seq, message } in events {
-            self.reserve(&run.record.run_id, seq, message.len()).await?;
+            if !self.reserve(&run.record.run_id, seq, message.len()).await? {
+                break;
+            }
             self.outgoing.event(message).await.ok()?;
         }
         if let Some(sent) = self.window().runs.get_mut(&run.record.run_id) {
@@ -151,19 +175,11 @@ impl Sender {
         Some(!is_empty)
     }
 
-    /// Waits until the window has room for an event, and counts it as sent.
-    async fn reserve(&self, run_id: &str, seq: i64, bytes: usize) -> Option<()> {
+    /// Waits until the window has room for an event, and counts it as sent. False if the hub rejects the run.
+    async fn reserve(&self, run_id: &str, seq: i64, bytes: usize) -> Option<bool> {
         loop {
-            {
-                let window = &mut *self.window();
-                let has_room = window.events < MAX_EVENTS && window.bytes < MAX_BYTES;
-                if has_room && let Some(sent) = window.runs.get_mut(run_id) {
-                    sent.next = seq + 1;
-                    sent.unacknowledged.push_back((seq, bytes));
-                    window.events += 1;
-                    window.bytes += bytes;
-                    return Some(());
-                }
+            if let Some(is_accepted) = self.window().reserve(run_id, seq, bytes) {
+                return Some(is_accepted);
             }
             tokio::select! {
                 () = self.room.notified() => {}

@@ -1,5 +1,6 @@
 //! Processes and questions of the other faces of this daemon, as runs that hub users watch and answer.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use engine::Error;
@@ -11,11 +12,14 @@ use super::Host;
 use super::identity::to_uuid;
 use super::journal::RunRecord;
 use super::run::{Run, now};
+use crate::core::is_unauthenticated;
 use crate::core::session::Face as _;
 use crate::keeper::{ListedProcess, boot_id};
 
 /// Runs of other faces at the same time; further processes are not shared.
 const MAX_SHARED: usize = 1_024;
+/// Ended runs of other faces that not every hub has; beyond it the oldest is dropped.
+const MAX_ENDED: usize = 256;
 
 /// The id of the run of a process or question: the same after a restart, and different on every host.
 fn run_id(host: &Host, id: &str) -> String {
@@ -30,9 +34,14 @@ pub(super) async fn share_processes(host: Arc<Host>) {
     let core = host.core().clone();
     let mut starts = core.engine.process_starts();
     let mut kept_starts = core.keepers.as_ref().map(|keepers| keepers.process_starts());
+    // A process that has ended stays listed while its session retains it, also after its run is forgotten.
+    let mut shared: HashSet<ProcessId> = HashSet::new();
     loop {
         starts.mark_unchanged();
-        for process in core.engine.processes().await {
+        let processes = core.engine.processes().await;
+        let known =
+            std::mem::replace(&mut shared, processes.iter().map(|found| found.id().clone()).collect());
+        for process in processes.into_iter().filter(|process| !known.contains(process.id())) {
             share(&host, process).await;
         }
         if let (Some(keepers), Some(kept)) = (&core.keepers, &mut kept_starts) {
@@ -59,8 +68,14 @@ pub(super) async fn share_processes(host: Arc<Host>) {
 
 async fn share(host: &Arc<Host>, process: Process) {
     let Some(record) = new_record(host, process.id(), process.description(), false) else { return };
-    let reader = process.reader(process.first());
-    if let Err(error) = host.runs.share(host.core(), record, (process, reader)).await {
+    let shared = match is_unauthenticated(&process.description().origin) {
+        true => host.runs.share_unwatched(host.core(), record, process).await,
+        false => {
+            let reader = process.reader(process.first());
+            host.runs.share(host.core(), record, (process, reader)).await
+        }
+    };
+    if let Err(error) = shared {
         tracing::warn!(%error, "hub users do not see a process");
     }
 }
@@ -82,6 +97,7 @@ fn new_record(host: &Host, id: &ProcessId, description: &Description, is_kept: b
     if is_known || host.runs.shared() >= MAX_SHARED {
         return None;
     }
+    host.runs.drop_ended_shared(MAX_ENDED);
     Some(RunRecord {
         run_id,
         process: id.0.clone(),

@@ -22,20 +22,22 @@ pub static TABLE: &[&dyn Method<Host>] = &[
         approvals::approve,
     ),
     &row(kind::RUN_PERMISSION_DENY, Scope::Exec, Schedule::Immediate, decision_details, approvals::deny),
-    &row(rpc::FS_READ, Scope::Read, Schedule::Read, path_details, files::read),
+    &row(rpc::FS_READ, Scope::Read, Schedule::Read, read_details, files::read),
     &row(rpc::FS_SEARCH, Scope::Read, Schedule::Scan, search_details, files::search),
     &row(rpc::FS_LIST, Scope::Read, Schedule::Scan, path_details, files::list),
     &row(rpc::FS_WRITE, Scope::Exec, Schedule::Exclusive, write_details, files::write),
     &row(rpc::BASH, Scope::Exec, Schedule::Scan, bash_details, commands::bash),
     &row(rpc::GIT_STATUS, Scope::Read, Schedule::Scan, path_details, commands::git_status),
-    &row(rpc::GIT_DIFF, Scope::Read, Schedule::Scan, path_details, commands::git_diff),
+    &row(rpc::GIT_DIFF, Scope::Read, Schedule::Scan, diff_details, commands::git_diff),
     &row(rpc::APPROVAL_SHOW, Scope::Exec, Schedule::Immediate, show_details, approvals::show),
     &row(rpc::HOST_INFO, Scope::Read, Schedule::Immediate, no_details, machine::info),
     &row(rpc::HOST_DOCTOR, Scope::Read, Schedule::Immediate, no_details, machine::doctor),
     &row(rpc::HOST_CAPABILITIES, Scope::Read, Schedule::Immediate, no_details, machine::capabilities),
     &row(rpc::HOST_LOGS_TAIL, Scope::Read, Schedule::Immediate, no_details, machine::logs_tail),
+    &row(rpc::HOST_DIRECTORIES, Scope::Exec, Schedule::Scan, path_details, files::directories),
     &row(rpc::RUN_START, Scope::Exec, Schedule::Read, start_details, runs::start),
     &row(rpc::RUN_STOP, Scope::Exec, Schedule::Immediate, stop_details, runs::stop),
+    &row(rpc::RUN_SCREEN, Scope::Read, Schedule::Immediate, no_details, runs::screen),
     &row(rpc::RUNS_LIST, Scope::Read, Schedule::Immediate, no_details, runs::list),
 ];
 
@@ -53,7 +55,7 @@ const fn row<P>(
     prepare: PrepareFn<P>,
 ) -> Row<Host, P> {
     let admission = Admission::Unlimited;
-    Row { name, scope, schedule, admission, session: |_| None, audit, key: None, prepare }
+    Row { name, scope, schedule, admission, session: |_| None, audit, key: None, payload: None, prepare }
 }
 
 fn input_details(params: &v1::SendInput) -> Details {
@@ -83,6 +85,14 @@ fn decision_details(params: &v1::PermissionDecision) -> Details {
 }
 
 fn path_details(params: &v1::PathParams) -> Details {
+    detail("path", params.path.as_deref().unwrap_or_default())
+}
+
+fn diff_details(params: &v1::GitDiff) -> Details {
+    detail("path", params.path.as_deref().unwrap_or_default())
+}
+
+fn read_details(params: &v1::FsRead) -> Details {
     detail("path", params.path.as_deref().unwrap_or_default())
 }
 

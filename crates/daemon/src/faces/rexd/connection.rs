@@ -5,10 +5,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use link::rpc::{Request, Requests, RpcLimits};
+use link::task::Tasks;
 use link::{Link, Outgoing};
 use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
-use tokio_util::task::TaskTracker;
 use wire::jsonrpc::RpcError;
 use wire::rexd::v1;
 
@@ -43,8 +43,10 @@ pub(super) struct Connection {
     context: ConnectionContext,
     outgoing: Outgoing,
     sessions: HashMap<Arc<str>, ConnectionSession>,
+    /// The session that was opened last, which requests may call [`v1::LAST_SESSION`].
+    last: Option<Arc<str>>,
     cleanup_at: usize,
-    tasks: TaskTracker,
+    tasks: Tasks,
     /// Cancelled when another connection has taken over.
     hang_up: CancellationToken,
     /// Whether the next request must resume a session.
@@ -59,8 +61,9 @@ impl Connection {
             context,
             outgoing: link.outgoing.clone(),
             sessions: HashMap::new(),
+            last: None,
             cleanup_at: CLEANUP_AT,
-            tasks: TaskTracker::new(),
+            tasks: Tasks::new(),
             hang_up: CancellationToken::new(),
         }
     }
@@ -113,11 +116,17 @@ impl Connection {
     }
 
     async fn handle(&mut self, request: Request) {
-        let find = |id: Option<&str>| self.sessions.get(id?).map(|session| session.handle.clone());
+        let find = |id: Option<&str>| {
+            let id = match id? {
+                v1::LAST_SESSION => self.last.as_deref()?,
+                id => id,
+            };
+            self.sessions.get(id).map(|session| session.handle.clone())
+        };
         let requester = Requester::new(Rexd::NAME, self.context.caller.clone());
         let dispatched = match dispatch::<Rexd>(self.face.core(), &self.context, requester, request, find) {
             Ok(dispatched) => dispatched,
-            Err(rejected) => return drop(self.tasks.spawn(rejected.respond())),
+            Err(rejected) => return self.tasks.spawn(rejected.respond()),
         };
         match dispatched {
             Dispatch::Connection(ConnectionCall::Resume(params), responder) if self.may_resume(&params) => {
@@ -172,11 +181,16 @@ impl Connection {
                 if let Some(resume) = self.face.resume.as_ref().filter(|_| is_resumable) {
                     resume.serve_session(&self.face, &handle.id, handle.clone());
                 }
+                self.last = Some(handle.id.clone());
                 self.add(ConnectionSession { handle, subscription: SubscriptionId::FIRST, is_resumable });
                 let wants_zstd = params.compress.as_deref() == Some("zstd");
                 self.tasks.spawn(opened.respond(responder, wants_zstd, Some(self.outgoing.clone())));
             }
-            Err(error) => self.reject(responder, error),
+            Err(error) => {
+                // Requests that were sent together with this one must not reach another session.
+                self.last = None;
+                self.reject(responder, error);
+            }
         }
     }
 

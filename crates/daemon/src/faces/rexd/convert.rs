@@ -11,6 +11,7 @@ use engine::process::{
     ExitCause, ExitStatus, OutputLimit, ProcessId, ProcessState, Program, Signal, Stdin, TerminalSize,
 };
 use sha2::{Digest as _, Sha256};
+use wire::binary;
 use wire::rexd::v1::{self, Encoding, LimitsReport, RpcError, UNLIMITED};
 
 use super::errors::{invalid, rpc_error, text};
@@ -135,9 +136,24 @@ pub(super) fn data(
 ) -> Result<Bytes, RpcError> {
     match output_encoding(encoding, encoding_field)? {
         Encoding::Utf8 => Ok(Bytes::copy_from_slice(text.as_bytes())),
-        Encoding::Base64 => {
+        Encoding::Base64 | Encoding::Binary => {
             wire::base64::decode(text).map(Bytes::from).map_err(|_bad| invalid(field, "not standard base64"))
         }
+    }
+}
+
+/// The bytes of a parameter that may be the payload of a binary message instead of text.
+pub(super) fn payload_or_text(
+    payload: Option<&Bytes>,
+    (field, text): (&str, &str),
+    encoding: Option<&str>,
+) -> Result<Bytes, RpcError> {
+    match (payload, encoding == Some(binary::ENCODING)) {
+        (Some(payload), true) if text.is_empty() => Ok(payload.clone()),
+        (Some(_), true) => Err(invalid(field, "must be empty: the message has a payload")),
+        (Some(_), false) => Err(invalid("encoding", "expected binary: the message has a payload")),
+        (None, true) => Err(invalid("encoding", "binary is only for messages with a payload")),
+        (None, false) => data(field, text, encoding, "encoding"),
     }
 }
 

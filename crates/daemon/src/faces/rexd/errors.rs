@@ -4,7 +4,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use engine::Error;
-use engine::error::{EditError, errno_text};
+use engine::error::{EditError, PatchError, errno_text};
 use serde_json::json;
 use wire::rexd::v1::{RpcError, codes};
 
@@ -47,6 +47,10 @@ pub(super) fn rpc_error(error: Error) -> RpcError {
             let data = json!({ "path": text(&path), "expected_mtime": expected_ms, "mtime": found_ms });
             (codes::CONCURRENCY_CONFLICT, "expected mtime does not match".to_owned(), data)
         }
+        Error::Patch(PatchError::Ambiguous { lines, .. }) => {
+            let data = json!({ "field": "patch_text", "reason": "ambiguous", "lines": lines });
+            (codes::INVALID_PARAMS, message, data)
+        }
         Error::Patch(_) => (codes::INVALID_PARAMS, message, json!({ "field": "patch_text" })),
         Error::Pattern { pattern, reason } => {
             let data = json!({ "field": "pattern", "pattern": pattern, "reason": reason });
@@ -55,8 +59,11 @@ pub(super) fn rpc_error(error: Error) -> RpcError {
         Error::Denied { rule, reason } | Error::NoApprover { rule, reason } => {
             (codes::UNAUTHORIZED, message, json!({ "rule": rule, "reason": reason }))
         }
-        Error::Refused { rule, approval, by } => {
-            let data = json!({ "rule": rule, "approval_id": approval.as_deref(), "by": &*by });
+        Error::Refused { rule, approval, by, reason } => {
+            let mut data = json!({ "rule": rule, "approval_id": approval.as_deref(), "by": &*by });
+            if let Some(reason) = reason {
+                data["reason"] = json!(&*reason);
+            }
             (codes::UNAUTHORIZED, message, data)
         }
         Error::Unanswered { rule, approval, after } => {
@@ -106,9 +113,9 @@ fn edit_error(error: &EditError) -> RpcError {
     let (message, data) = match error {
         EditError::Identical => ("old_string and new_string are identical", json!({ "field": "new_string" })),
         EditError::NotFound => ("old_string not found", json!({ "field": "old_string" })),
-        EditError::Ambiguous { count } => (
+        EditError::Ambiguous { count, lines } => (
             "old_string matched multiple locations; set replace_all=true",
-            json!({ "field": "old_string", "count": count }),
+            json!({ "field": "old_string", "count": count, "lines": lines }),
         ),
         EditError::NoFile => {
             ("file does not exist; old_string cannot be matched", json!({ "field": "path" }))

@@ -66,9 +66,7 @@ impl RexdEvents {
             cursor: Some(cursor),
             bytes,
         };
-        let mut line = Vec::new();
-        event.encode(&mut line, self.encoding);
-        line.into()
+        event.encode(self.encoding).into()
     }
 
     fn exit(&self, process_id: String, closed: &ProcessSummary, cursor: u64, event_id: u64) -> Bytes {
@@ -201,6 +199,7 @@ pub(super) fn chunk_bytes(encoding: Encoding, frame_bytes: Option<usize>) -> usi
     let fits = match encoding {
         Encoding::Utf8 => available / MAX_ESCAPE,
         Encoding::Base64 => available / 4 * 3,
+        Encoding::Binary => available,
     };
     fits.clamp(1024, CHUNK_BYTES)
 }
@@ -210,6 +209,7 @@ pub(super) fn line_bytes(encoding: Encoding, chunk: usize) -> usize {
     let data = match encoding {
         Encoding::Utf8 => chunk * MAX_ESCAPE,
         Encoding::Base64 => chunk.div_ceil(3) * 4,
+        Encoding::Binary => chunk,
     };
     data + ENVELOPE_BYTES
 }
@@ -221,9 +221,14 @@ mod tests {
     /// ARCHITECTURE.md, invariant 27.
     #[test]
     fn no_event_is_longer_than_the_client_can_take() {
-        for (encoding, byte) in [(Encoding::Utf8, 0x01), (Encoding::Utf8, 0xff), (Encoding::Base64, b'a')] {
+        let worst = [
+            (Encoding::Utf8, 0x01),
+            (Encoding::Utf8, 0xff),
+            (Encoding::Base64, b'a'),
+            (Encoding::Binary, b'a'),
+        ];
+        for (encoding, byte) in worst {
             let bytes = vec![byte; chunk_bytes(encoding, Some(950_000))];
-            let mut line = Vec::new();
             let event = OutputEvent {
                 method: "exec.stdout",
                 session_id: "s_0123456789ab",
@@ -234,7 +239,7 @@ mod tests {
                 cursor: Some(u64::MAX),
                 bytes: &bytes,
             };
-            event.encode(&mut line, encoding);
+            let line = event.encode(encoding);
             assert!(line.len() <= 950_000, "{encoding:?} {byte} gave {}", line.len());
         }
     }

@@ -2,6 +2,7 @@
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 
+use bytes::Bytes;
 use serde::Serialize;
 use wire::rexd::v1;
 
@@ -33,7 +34,7 @@ macro_rules! small {
     };
 }
 
-small! { ExecStart PtyOpen FsEdit FsPatch FsMkdir FsRemove FsRename FsCopy }
+small! { ExecStart PtyOpen FsEdit FsPatch FsMkdir FsSymlink FsRemove FsRename FsCopy }
 
 impl Fingerprint for v1::FsWrite {
     fn fingerprint(&self) -> u64 {
@@ -43,32 +44,33 @@ impl Fingerprint for v1::FsWrite {
             permissions: self.permissions.clone(),
             hash: self.hash.clone(),
             content: String::new(),
+            payload: None,
             encoding: self.encoding.clone(),
             mode: self.mode.clone(),
             idempotency_key: self.idempotency_key.clone(),
             ..*self
         };
-        with_text(&small, &self.content)
+        with_bytes(&small, &self.content, &self.payload)
     }
 }
 
 impl Fingerprint for v1::ExecInput {
     fn fingerprint(&self) -> u64 {
-        with_text(&(&self.process_id, &self.encoding, self.eof), &self.data)
+        with_bytes(&(&self.process_id, &self.encoding, self.eof), &self.data, &self.payload)
     }
 }
 
 impl Fingerprint for v1::PtyInput {
     fn fingerprint(&self) -> u64 {
-        with_text(&(&self.pty_id, &self.encoding), &self.data)
+        with_bytes(&(&self.pty_id, &self.encoding), &self.data, &self.payload)
     }
 }
 
-/// Hashes parameters with a text that may be long.
-fn with_text<P: Serialize>(small: &P, text: &str) -> u64 {
+/// Hashes parameters with a text, or a payload in its place, that may be long.
+fn with_bytes<P: Serialize>(small: &P, text: &str, payload: &Option<Bytes>) -> u64 {
     let mut hasher = DefaultHasher::new();
     of_small(small).hash(&mut hasher);
-    let bytes = text.as_bytes();
+    let bytes = payload.as_deref().unwrap_or(text.as_bytes());
     bytes.len().hash(&mut hasher);
     bytes.iter().take(END).chain(bytes.iter().rev().take(END)).for_each(|byte| byte.hash(&mut hasher));
     hasher.finish()

@@ -8,6 +8,7 @@ mod convert;
 mod errors;
 mod events;
 mod fingerprint;
+mod host_info;
 pub mod http;
 mod methods;
 mod peers;

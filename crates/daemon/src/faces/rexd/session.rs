@@ -10,6 +10,7 @@ use link::Outgoing;
 use serde_json::json;
 use sha2::{Digest as _, Sha256};
 use tokio::sync::{mpsc, oneshot};
+use wire::binary;
 use wire::jsonrpc::RpcError;
 use wire::rexd::v1::{self, Encoding};
 
@@ -45,31 +46,41 @@ const CAPABILITIES: &[&str] = &[
     "exec.input",
     "exec.list",
     "exec.attach",
+    "exec.attach.screen",
+    "exec.attach.since",
+    "exec.prune",
     "detach",
     "fs.edit",
     "fs.patch",
     "fs.grep",
     "fs.watch",
     "fs.mkdir",
+    "fs.mkdir.permissions",
+    "fs.symlink",
     "fs.remove",
     "fs.rename",
     "fs.copy",
+    "fs.grep.multiline",
     "fs.read.hash",
     "fs.stat.hash",
     "fs.write.hash",
     "fs.write.permissions",
     "fs.write.durable",
+    "fs.write.mtime",
     "names_only",
     "session.set_cwd",
+    "session.last",
     "session.limits",
     "server.ping",
     "event_id",
     "cursor",
     "kill_report",
     "output_encoding",
+    "frames",
     "stdin_encoding",
     "no_stdin",
     "merge_stderr",
+    "name",
     "max_frame_bytes",
     "idempotency_key",
     "input_key",
@@ -169,7 +180,8 @@ pub(super) fn open(
     connection: Option<SessionConnection>,
 ) -> Result<Opened, RpcError> {
     let (core, caller) = (face.core(), &context.caller);
-    let client = client_capabilities(params)?;
+    let outgoing = connection.as_ref().map(|connection| &connection.outgoing);
+    let client = client_capabilities(params, outgoing)?;
     let limits = core.limits.lowered(&convert::requested_limits(params.limits.as_ref())?);
     let roots = match &caller.roots {
         Some(own) => core.roots.narrowed(own.clone()).map_err(rpc_error)?,
@@ -285,7 +297,10 @@ fn capabilities(face: &Rexd) -> Vec<String> {
     CAPABILITIES.iter().chain(resume).chain(compress).map(|name| (*name).to_owned()).collect()
 }
 
-fn client_capabilities(params: &v1::SessionOpen) -> Result<ClientCapabilities, RpcError> {
+fn client_capabilities(
+    params: &v1::SessionOpen,
+    outgoing: Option<&Outgoing>,
+) -> Result<ClientCapabilities, RpcError> {
     let quirks = quirks::of(params.client_name.as_deref().unwrap_or_default());
     let requested = convert::optional_count("max_frame_bytes", params.max_frame_bytes)?;
     if requested.is_some_and(|bytes| bytes < MIN_FRAME_BYTES) {
@@ -296,9 +311,11 @@ fn client_capabilities(params: &v1::SessionOpen) -> Result<ClientCapabilities, R
         (requested, known) => requested.or(known),
     };
     let encoding = convert::output_encoding(params.output_encoding.as_deref(), "output_encoding")?;
+    let wants_binary = params.frames.as_deref() == Some(binary::ENCODING);
+    let is_binary = wants_binary && outgoing.is_some_and(Outgoing::accept_binary);
     Ok(ClientCapabilities {
         quirks,
-        encoding,
+        encoding: if is_binary { Encoding::Binary } else { encoding },
         requested_encoding: params.output_encoding.as_ref().map(|_named| encoding),
         frame_bytes,
         wants_zstd: params.compress.as_deref() == Some("zstd"),
@@ -326,6 +343,7 @@ fn open_result(session: &Session) -> v1::SessionOpenResult {
         lost: None,
         output_encoding: state.client.requested_encoding.map(|encoding| encoding.as_str().to_owned()),
         compress: None,
+        frames: (state.client.encoding == Encoding::Binary).then(|| binary::ENCODING.to_owned()),
         max_frame_bytes: state.client.frame_bytes.map(|bytes| bytes as u64),
         sandbox,
     }
@@ -342,6 +360,7 @@ pub(super) fn info(session: &Session) -> v1::SessionInfoResult {
         client_name: Some(session.requester.client.to_string()).filter(|name| !name.is_empty()),
         last_event_id: None,
         capabilities: Vec::new(),
+        host: Some(super::host_info::host_info()),
     }
 }
 
@@ -369,6 +388,9 @@ pub(super) fn resume(
         let (resumption, compress) = match connection {
             Some(connection) => {
                 let outgoing = connection.outgoing.clone();
+                if session.state.client.encoding == Encoding::Binary {
+                    outgoing.accept_binary();
+                }
                 (session.connect(connection, seen), wants_zstd.then_some(outgoing))
             }
             None => {

@@ -6,11 +6,12 @@ use super::{ConnectionCall, Rexd};
 use crate::core::request::Details;
 use crate::core::table::{Admission, ConnectionRow, Method, Row, Schedule, detail, no_details, with_size};
 use crate::net::auth::Scope;
+use bytes::Bytes;
 use engine::audit::Detail;
 use wire::rexd::v1::{self, Method as _};
 
-/// One row per method: parameters, scope, schedule, whether it takes an idempotency key, audit details, and the
-/// function that checks and converts the parameters into effects and an action.
+/// One row per method: parameters, scope, schedule, whether it takes an idempotency key (and also a payload), audit details, and
+/// the function that checks and converts the parameters into effects and an action.
 macro_rules! rows {
     ($($params:ident $scope:ident $schedule:ident $key:ident $audit:expr => $prepare:path;)*) => {
         &[$(&Row::<Rexd, v1::$params> {
@@ -20,7 +21,8 @@ macro_rules! rows {
             admission: Admission::Unlimited,
             session: |params| Some(&params.session_id),
             audit: $audit,
-            key: rows!(@ $key),
+            key: rows!(@key $key),
+            payload: rows!(@payload $key),
             prepare: $prepare,
         }),*,
         &ConnectionRow::<Rexd, v1::SessionOpen> {
@@ -42,8 +44,10 @@ macro_rules! rows {
             call: |_params| ConnectionCall::Ping,
         }]
     };
-    (@ keyed) => { Some(|params| params.idempotency_key.as_deref().map(|key| (key, params.fingerprint()))) };
-    (@ plain) => { None };
+    (@key plain) => { None };
+    (@key $keyed:ident) => { Some(|params| params.idempotency_key.as_deref().map(|key| (key, params.fingerprint()))) };
+    (@payload payload) => { Some(|params, payload| params.payload = Some(payload)) };
+    (@payload $none:ident) => { None };
 }
 
 /// Every method of REXD v1.
@@ -55,22 +59,23 @@ pub static TABLE: &[&dyn Method<Rexd>] = rows! {
     ExecStart      Exec Read      keyed exec_started => exec::start;
     ExecWait       Read Immediate plain |params| detail("process_id", &params.process_id) => exec::wait;
     ExecKill       Exec Immediate plain killed => exec::kill;
-    ExecInput      Exec Immediate keyed |params| {
-        with_size(detail("process_id", &params.process_id), "data", params.data.len())
+    ExecInput      Exec Immediate payload |params| {
+        with_size(detail("process_id", &params.process_id), "data", size(&params.data, &params.payload))
     } => exec::input;
     ExecList       Read Immediate plain no_details => exec::list;
+    ExecPrune      Exec Immediate plain no_details => exec::prune;
     ExecAttach     Read Immediate plain |params| detail("process_id", &params.process_id) => attach::attach;
     PtyOpen        Exec Read      keyed |params| {
         command(&params.argv, params.command.as_deref(), params.cwd.as_deref(), params.env.keys())
     } => pty::open;
-    PtyInput       Exec Immediate keyed |params| {
-        with_size(detail("pty_id", &params.pty_id), "data", params.data.len())
+    PtyInput       Exec Immediate payload |params| {
+        with_size(detail("pty_id", &params.pty_id), "data", size(&params.data, &params.payload))
     } => pty::input;
     PtyResize      Exec Immediate plain |params| detail("pty_id", &params.pty_id) => pty::resize;
     PtyClose       Exec Immediate plain |params| detail("pty_id", &params.pty_id) => pty::close;
     FsRead         Read Read      plain |params| detail("path", &params.path) => files::read;
-    FsWrite        Exec Write     keyed |params| {
-        with_size(detail("path", &params.path), "content", params.content.len())
+    FsWrite        Exec Write     payload |params| {
+        with_size(detail("path", &params.path), "content", size(&params.content, &params.payload))
     } => files::write;
     FsEdit         Exec Write     keyed |params| {
         with_size(detail("path", &params.path), "new_string", params.new_string.len())
@@ -80,6 +85,7 @@ pub static TABLE: &[&dyn Method<Rexd>] = rows! {
     } => files::patch;
     FsStat         Read Read      plain |params| detail("path", &params.path) => files::stat;
     FsMkdir        Exec Write     keyed |params| detail("path", &params.path) => files::mkdir;
+    FsSymlink      Exec Write     keyed |params| linked(&params.path, &params.target) => files::symlink;
     FsRemove       Exec Write     keyed |params| detail("path", &params.path) => files::remove;
     FsRename       Exec Write     keyed |params| from_to(&params.from, &params.to) => files::rename;
     FsCopy         Exec Write     keyed |params| from_to(&params.from, &params.to) => files::copy;
@@ -91,6 +97,11 @@ pub static TABLE: &[&dyn Method<Rexd>] = rows! {
     ApprovalList   Read Immediate plain no_details => approvals::list;
     ApprovalAnswer Exec Immediate plain |params| detail("approval_id", &params.approval_id) => approvals::answer;
 };
+
+/// The length of text or of the payload in its place.
+fn size(text: &str, payload: &Option<Bytes>) -> usize {
+    payload.as_ref().map_or(text.len(), Bytes::len)
+}
 
 fn opened(params: &v1::SessionOpen) -> Details {
     let mut details = Vec::new();
@@ -143,6 +154,10 @@ fn killed(params: &v1::ExecKill) -> Details {
 
 fn from_to(from: &str, to: &str) -> Details {
     [detail("from", from), detail("to", to)].concat()
+}
+
+fn linked(path: &str, target: &str) -> Details {
+    [detail("path", path), detail("target", target)].concat()
 }
 
 fn push(details: &mut Details, name: &'static str, value: Option<&str>) {

@@ -22,9 +22,9 @@ use std::time::Duration;
 
 use hyper::body::Incoming;
 use link::listen::{ConnectionRejection, HttpConnection, HttpService, StreamObserver};
+use link::task::Tasks;
 use link::websocket;
 use tokio_util::sync::CancellationToken;
-use tokio_util::task::TaskTracker;
 
 use crate::faces::rexd::Rexd;
 use crate::net::auth::{Authenticator, Caller, RejectionLog};
@@ -62,7 +62,7 @@ pub struct HttpFrontEnd {
     /// Cancelled when the daemon stops.
     pub stop: CancellationToken,
     /// Owns the WebSocket connections; the daemon waits for them when it stops.
-    pub tasks: TaskTracker,
+    pub tasks: Tasks,
 }
 
 /// One request: its front end and its connection.

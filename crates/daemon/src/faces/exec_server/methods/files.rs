@@ -106,7 +106,7 @@ pub(crate) fn mkdir(params: &Arc<v1::FsCreateDirectoryParams>, context: &Context
     let (follows, recursive) = (params.follow_symlinks.unwrap_or(true), params.recursive.unwrap_or(true));
     blocking(move || {
         check_links(&path, follows, RootedPath::real)?;
-        let made = files::make_directory(&path, recursive).map(|()| Done {});
+        let made = files::make_directory(&path, recursive, None).map(|()| Done {});
         made.map_err(|error| match &error {
             // Another kind of file has the name itself.
             Error::File { source, .. }

@@ -100,11 +100,13 @@ fn spec(
     Ok(ProcessSpec {
         program: Program::Argv(params.argv.clone()),
         arg0: params.arg0.clone(),
+        name: None,
         cwd,
         env: environment(params, (&policy.environment, prescribed), confined.temp.as_deref()),
         terminal: params.tty.then_some(TERMINAL_SIZE),
         stdin: if params.pipe_stdin && !params.tty { Stdin::Open } else { Stdin::Empty },
         merges_stderr: false,
+        side_pipes: None,
         stop_after: None,
         output_limit: None,
         is_text: false,

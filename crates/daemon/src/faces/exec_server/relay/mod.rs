@@ -12,9 +12,9 @@ use std::time::Duration;
 use link::Link;
 use link::dial::{self, Backoff, DialError, Tls};
 use link::mux;
+use link::task::Tasks;
 use link::websocket::{Closer, Settings};
 use tokio::time::{Instant, sleep, timeout};
-use tokio_util::task::TaskTracker;
 
 use wire::exec_server::relay::REPLACED;
 
@@ -35,7 +35,7 @@ const STABLE_AFTER: Duration = Duration::from_secs(120);
 pub async fn run<Served: Future<Output = ()> + Send + 'static>(
     config: &RemoteExecutorConfig,
     serve: impl Fn(Link) -> Served,
-    tasks: &TaskTracker,
+    tasks: &Tasks,
 ) -> Result<Infallible, RemoteExecutorError> {
     let mut backoff = Backoff::default();
     loop {

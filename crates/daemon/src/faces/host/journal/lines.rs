@@ -45,6 +45,34 @@ pub struct OutputRange {
     pub to: u64,
 }
 
+/// The prompt that a run shows, so that a restarted host does not report it again.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StoredPrompt {
+    /// Its normalised text.
+    pub identity: String,
+    /// Whether a single key answers it.
+    pub takes_keys: bool,
+    /// The end of the log when it was answered.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub answered_at: Option<u64>,
+    /// The request for permission that waits for a decision.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub request_id: Option<String>,
+    /// When that request is denied without a decision, in milliseconds since 1970.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expires_at_ms: Option<u64>,
+}
+
+/// What an event changes about the prompt of its run.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum PromptChange {
+    /// This prompt is shown.
+    Shown(StoredPrompt),
+    /// No prompt is shown.
+    Over,
+}
+
 /// The first line: the state before the events that follow.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct JournalState {
@@ -66,6 +94,9 @@ pub(super) struct JournalState {
     /// Bytes of output of events that were dropped.
     #[serde(default)]
     pub(super) lost_bytes: u64,
+    /// The prompt on the screen.
+    #[serde(default)]
+    pub(super) prompt: Option<StoredPrompt>,
 }
 
 impl JournalState {
@@ -78,6 +109,7 @@ impl JournalState {
             inputs: VecDeque::new(),
             ended: None,
             lost_bytes: 0,
+            prompt: None,
         }
     }
 }
@@ -100,6 +132,9 @@ pub(super) struct JournalLine {
     /// The exit code, with the event that ends the run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) exit: Option<i64>,
+    /// What changes about the prompt, with the event that reports it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) prompt: Option<PromptChange>,
     /// The id of an input that takes effect now.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) input: Option<String>,

@@ -13,7 +13,11 @@ use crate::core::dispatch::UNAUTHORIZED;
 use crate::core::session::{Face as _, reason_against};
 use crate::core::table::Prepared;
 use crate::faces::host::errors::rpc_error;
+use crate::faces::host::input::{InputPurpose, PromptDecision};
 use crate::faces::host::questions::shown;
+
+/// The characters of a reason that the agent receives; the rest is dropped.
+const MAX_REASON: usize = 1000;
 
 /// The parameters of `rpc.approval.show`.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
@@ -33,7 +37,7 @@ pub(crate) fn deny(params: &Arc<v1::PermissionDecision>, context: &HostContext<'
     answer(params, context, "deny")
 }
 
-/// The first answer counts, whoever gives it.
+/// Answers a question or a prompt. The first answer counts.
 fn answer(
     params: &Arc<v1::PermissionDecision>,
     context: &HostContext<'_>,
@@ -48,25 +52,58 @@ fn answer(
     };
     let run = run_of(context)?;
     let host = context.session.face.clone();
-    let Some(approval) = host.questions.find(&run.record.run_id, &params.request_id) else {
-        return Err(RpcError::invalid_request("no pending request with this request_id"));
-    };
-    let caller = context.request.requester.caller.clone();
-    if let Some(reason) = reason_against(&context.session.core.policy.current(), &caller, &approval.request) {
-        return Err(RpcError::new(UNAUTHORIZED, format!("you may not answer this request: {reason}")));
+    let (run_id, id) = (run.record.run_id.clone(), params.request_id.clone());
+    if host.questions.find(&run_id, &id).is_none() && !host.gated.is_waiting(&run_id, &id) {
+        return decide_prompt(params, context, choice);
     }
-    let answer = ApprovalAnswer { choice, scope, by: caller.name.clone() };
+    let caller = context.request.requester.caller.clone();
+    let policy = context.session.core.policy.current();
+    let reason = params.reason.as_deref().map(str::trim).filter(|reason| !reason.is_empty());
+    let reason = reason.map(|reason| reason.chars().take(MAX_REASON).collect::<String>().into());
+    let answer = ApprovalAnswer { choice, scope, by: caller.name.clone(), reason };
     Ok(Prepared::response(async move {
+        let approval = host.questions.opened(&run_id, &id).await.ok_or_else(no_pending_request)?;
+        if let Some(reason) = reason_against(&policy, &caller, &approval.request) {
+            return Err(RpcError::new(UNAUTHORIZED, format!("you may not answer this request: {reason}")));
+        }
         let answered = host.core().approvals.answer(&approval.id, answer, |_| true).await;
         answered.map(|_| json!({})).map_err(rpc_error)
     }))
+}
+
+fn no_pending_request() -> RpcError {
+    RpcError::invalid_request("no pending request with this request_id")
+}
+
+/// Types the decision about a prompt of the run.
+fn decide_prompt(
+    params: &v1::PermissionDecision,
+    context: &HostContext<'_>,
+    choice: Choice,
+) -> HostPrepareResult {
+    let request_id = params.request_id.clone();
+    if !run_of(context)?.asks(&request_id) {
+        return Err(no_pending_request());
+    }
+    let (is_approved, word) = match choice {
+        Choice::Approve => (true, "approve"),
+        Choice::Deny => (false, "deny"),
+    };
+    let decision = PromptDecision { request_id, is_approved, word, reason: params.reason.clone() };
+    let text = params.text.clone().unwrap_or_default();
+    super::runs::input(context, InputPurpose::Decision(decision), text, params.actor.as_deref())
 }
 
 /// `rpc.approval.show`: the operation, complete and not redacted, for those who may answer.
 pub(crate) fn show(params: &Arc<ApprovalShow>, context: &HostContext<'_>) -> HostPrepareResult {
     let run = run_of(context)?;
     let found = context.session.face.questions.find(&run.record.run_id, &params.approval_id);
-    let approval = found.ok_or_else(|| RpcError::invalid_request("no pending request with this id"))?;
+    let Some(approval) = found else {
+        if !run.asks(&params.approval_id) {
+            return Err(RpcError::invalid_request("no pending request with this id"));
+        }
+        return Ok(Prepared::response(async move { Ok(run.shown_prompt().await) }));
+    };
     let caller = &context.request.requester.caller;
     if let Some(reason) = reason_against(&context.session.core.policy.current(), caller, &approval.request) {
         return Err(RpcError::new(UNAUTHORIZED, format!("you may not see this request: {reason}")));

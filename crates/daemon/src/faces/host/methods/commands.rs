@@ -1,12 +1,9 @@
 //! Commands in the directory of a run: `rpc.bash` after approval, and git.
 
-use std::ffi::OsString;
 use std::sync::Arc;
 
-use engine::process::{
-    Cursor, ExitStatus, Item, PendingStart, ProcessSpec, ProcessSummary, Program, Signal, Stdin, Stream,
-};
-use engine::{Error, RootedPath};
+use engine::Error;
+use engine::process::{Cursor, ExitStatus, Item, PendingStart, ProcessSummary, Program, Signal, Stream};
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 use wire::hub::v1::{self, BashResult, GitResult, rpc};
@@ -15,10 +12,8 @@ use wire::jsonrpc::RpcError;
 use super::{HostContext, HostPrepareResult};
 use crate::core::effects::{CommandEffects, Effects};
 use crate::core::request::off_thread;
-use crate::core::sandbox::SandboxRefusal;
-use crate::core::session::{Face as _, SessionMessage};
+use crate::core::session::SessionMessage;
 use crate::core::table::{AlwaysAsks, Prepared};
-use crate::faces::host::Host;
 use crate::faces::host::convert::relative;
 use crate::faces::host::errors::rpc_error;
 use crate::faces::host::session::Session;
@@ -73,8 +68,12 @@ pub(crate) fn git_status(_: &Arc<v1::PathParams>, context: &HostContext<'_>) -> 
 }
 
 /// `rpc.git.diff`: a path may name a file that was deleted.
-pub(crate) fn git_diff(params: &Arc<v1::PathParams>, context: &HostContext<'_>) -> HostPrepareResult {
-    let mut arguments = vec!["diff", "--no-ext-diff", "--no-textconv", "--no-color", "--"];
+pub(crate) fn git_diff(params: &Arc<v1::GitDiff>, context: &HostContext<'_>) -> HostPrepareResult {
+    let mut arguments = vec!["diff", "--no-ext-diff", "--no-textconv", "--no-color"];
+    if params.staged {
+        arguments.push("--cached");
+    }
+    arguments.push("--");
     if let Some(path) = params.path.as_deref().filter(|path| !path.is_empty()) {
         arguments.push(relative(path)?);
     }
@@ -117,7 +116,7 @@ fn command<T: serde::Serialize + Send + 'static>(
     };
     Ok(Prepared::with_effects(Effects::Command(Box::new(effects)), move |session, request| {
         let (handle, cancel) = (session.handle(), request.context.cancel.clone());
-        let spec = match spec(session, argv, cwd) {
+        let spec = match session.command_spec(argv, Vec::new(), cwd) {
             Ok(spec) => spec,
             Err(error) => return session.spawn(request.reject(error)),
         };
@@ -144,37 +143,6 @@ fn command<T: serde::Serialize + Send + 'static>(
             handle.send(SessionMessage::update(start)).await;
         });
     }))
-}
-
-fn spec(session: &Session, argv: Vec<String>, cwd: RootedPath) -> Result<ProcessSpec, RpcError> {
-    let policy = session.core.policy.current();
-    let confined = session.sandbox.of_process(&policy, None, false).map_err(|refusal| match refusal {
-        SandboxRefusal::Unknown(unknown) => RpcError::invalid_request(unknown.to_string()),
-        SandboxRefusal::Failed(error) => rpc_error(error),
-    })?;
-    let mut env: Vec<(OsString, OsString)> = policy.environment.clone();
-    let mut set = |name: &str, value: OsString| {
-        env.retain(|(known, _)| known != name);
-        env.push((name.into(), value));
-    };
-    set("PWD", cwd.as_path().into());
-    if let Some(temp) = confined.temp {
-        set("TMPDIR", temp.into());
-    }
-    Ok(ProcessSpec {
-        program: Program::Argv(argv),
-        arg0: None,
-        cwd,
-        env,
-        terminal: None,
-        stdin: Stdin::Empty,
-        merges_stderr: false,
-        stop_after: None,
-        output_limit: None,
-        is_text: true,
-        origin: Host::NAME.into(),
-        confinement: confined.confinement,
-    })
 }
 
 /// A command that has ended, with the end of its output.

@@ -8,8 +8,10 @@ use engine::files::{
     self, FileKind, GrepOptions, ListOptions, ReadRange, ScanBudget, WriteMode, WriteOptions,
 };
 use engine::policy::Access;
+use wire::base64;
 use wire::hub::v1::{
-    self, DirEntry, FsListResult, FsReadResult, FsSearchResult, FsWriteResult, SearchMatch, rpc,
+    self, DirEntry, DirectoriesResult, FsListResult, FsReadResult, FsSearchResult, FsWriteResult,
+    SearchMatch, rpc,
 };
 use wire::jsonrpc::RpcError;
 
@@ -28,19 +30,30 @@ const MAX_WRITE_BYTES: usize = 1024 * 1024;
 const MAX_MATCHES: usize = 200;
 /// Entries of a list; the rest is left out.
 const MAX_ENTRIES: usize = 500;
+/// Entries of a directory that are examined for directories.
+const MAX_SCANNED: usize = 10_000;
 
 /// The rule behind the question about a write.
 const ASKS: AlwaysAsks =
     AlwaysAsks { rule: rpc::FS_WRITE, reason: "a write through the hub needs the approval of a person" };
 
-/// `rpc.fs.read`: the text of a file.
-pub(crate) fn read(params: &Arc<v1::PathParams>, context: &HostContext<'_>) -> HostPrepareResult {
+/// `rpc.fs.read`: the text of a file, or its bytes in base64.
+pub(crate) fn read(params: &Arc<v1::FsRead>, context: &HostContext<'_>) -> HostPrepareResult {
+    let is_encoded = match params.encoding.as_deref() {
+        None | Some("utf8") => false,
+        Some("base64") => true,
+        Some(_) => return Err(RpcError::invalid_params("encoding must be utf8 or base64")),
+    };
+    let offset = params.offset.unwrap_or_default();
     let name = relative(params.path.as_deref().unwrap_or_default())?.to_owned();
     let (admitted, path) = paths(context, &name)?;
     Ok(Prepared::blocking(read_effects(context, admitted)?, move || {
-        let range = ReadRange { offset: 0, length: Some(MAX_READ_BYTES), max: MAX_READ_BYTES };
+        let range = ReadRange { offset, length: Some(MAX_READ_BYTES), max: MAX_READ_BYTES };
         let content = files::read(&path, range).map_err(rpc_error)?;
-        let text = text(content.bytes, content.more)?;
+        let text = match is_encoded {
+            true => base64::encode(&content.bytes),
+            false => text(content.bytes, content.more)?,
+        };
         Ok(FsReadResult { path: name, content: text, truncated: content.more })
     }))
 }
@@ -79,8 +92,33 @@ pub(crate) fn list(params: &Arc<v1::PathParams>, context: &HostContext<'_>) -> H
             size_bytes: entry.size.filter(|_| entry.kind == FileKind::File),
         };
         let mut entries: Vec<DirEntry> = listing.entries.iter().map(entry).collect();
-        entries.sort_by(|one, other| one.name.cmp(&other.name));
+        entries.sort_unstable_by(|one, other| one.name.cmp(&other.name));
         Ok(FsListResult { path: name, entries, truncated: listing.truncated })
+    }))
+}
+
+/// `rpc.host.directories`: the directories below one inside the roots, or the roots.
+pub(crate) fn directories(params: &Arc<v1::PathParams>, context: &HostContext<'_>) -> HostPrepareResult {
+    let Some(name) = params.path.clone().filter(|path| !path.is_empty()) else {
+        let roots = context.session.roots.paths().iter().map(|root| root.display().to_string());
+        let result = DirectoriesResult { path: None, directories: roots.collect(), truncated: false };
+        return Ok(Prepared::blocking(Effects::None, move || Ok(result)));
+    };
+    if !name.starts_with('/') {
+        return Err(RpcError::invalid_params("path must be absolute"));
+    }
+    let (admitted, path) = paths(context, &name)?;
+    let deadline = context.session.limits.scan_deadline;
+    Ok(Prepared::blocking(read_effects(context, admitted)?, move || {
+        let options = ListOptions { recursive: false, names_only: false, max_entries: Some(MAX_SCANNED) };
+        let listing = files::list(&path, options, &ScanBudget::within(deadline)).map_err(rpc_error)?;
+        let found = listing.entries.iter().filter(|entry| entry.kind == FileKind::Dir);
+        let mut directories: Vec<String> =
+            found.map(|entry| path.as_path().join(entry.name()).display().to_string()).collect();
+        directories.sort_unstable();
+        let truncated = listing.truncated || directories.len() > MAX_ENTRIES;
+        directories.truncate(MAX_ENTRIES);
+        Ok(DirectoriesResult { path: Some(name), directories, truncated })
     }))
 }
 

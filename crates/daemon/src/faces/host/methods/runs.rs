@@ -21,8 +21,9 @@ use crate::faces::host::Host;
 use crate::faces::host::convert::{signal, size, start_size};
 use crate::faces::host::errors::rpc_error;
 use crate::faces::host::identity::uuid;
+use crate::faces::host::input::{InputCommand, InputPurpose, Typist};
 use crate::faces::host::journal::RunRecord;
-use crate::faces::host::run::{InputCommand, Run, now};
+use crate::faces::host::run::{Run, now};
 use crate::faces::host::session::Session;
 use crate::keeper::{Keepers, boot_id};
 
@@ -34,28 +35,29 @@ pub(crate) fn send_input(params: &Arc<v1::SendInput>, context: &HostContext<'_>)
     if params.input_id.is_empty() {
         return Err(RpcError::invalid_params("missing input_id"));
     }
-    let id = Some(params.input_id.clone());
-    input(context, id, params.text.clone(), params.actor.as_deref())
+    let purpose = InputPurpose::Once(params.input_id.clone());
+    input(context, purpose, params.text.clone(), params.actor.as_deref())
 }
 
 /// `run.send_stdin`: keys, without an id.
 pub(crate) fn send_keys(params: &Arc<v1::SendStdin>, context: &HostContext<'_>) -> HostPrepareResult {
-    input(context, None, params.text.clone(), params.actor.as_deref())
+    input(context, InputPurpose::Keys, params.text.clone(), params.actor.as_deref())
 }
 
-fn input(
+/// Types into the run of a request.
+pub(super) fn input(
     context: &HostContext<'_>,
-    input_id: Option<String>,
+    purpose: InputPurpose,
     text: String,
     named: Option<&str>,
 ) -> HostPrepareResult {
     let run = run_of(context)?;
     check_typing(&run)?;
-    let (actor, user) = (actor(named), user_of(context));
+    let by = Typist { actor: actor(named), user: user_of(context) };
     Ok(Prepared::new(move |session, request| {
         let (done, written) = oneshot::channel();
         // Queued here, in the order of the requests.
-        let queued = run.queue_input(InputCommand { input_id, text, actor, user, done });
+        let queued = run.queue_input(InputCommand { purpose, text, by, done });
         session.spawn(async move {
             let result = match queued {
                 Ok(()) => written.await.unwrap_or(Err(Error::Gone)),
@@ -94,17 +96,32 @@ pub(crate) fn stop(params: &Arc<v1::Stop>, context: &HostContext<'_>) -> HostPre
     }))
 }
 
+/// `rpc.run.screen`: the screen as escape sequences, also of an ended run.
+pub(crate) fn screen(_: &Arc<v1::RpcHeader>, context: &HostContext<'_>) -> HostPrepareResult {
+    let run = run_of(context)?;
+    Ok(Prepared::blocking(Effects::None, move || {
+        run.rendered_screen().ok_or_else(|| RpcError::invalid_request("the run has no terminal"))
+    }))
+}
+
 /// `rpc.runs.list`: the runs that have not ended.
 pub(crate) fn list(_: &Arc<v1::RpcHeader>, context: &HostContext<'_>) -> HostPrepareResult {
     let face = &context.session.face;
     let runs = face.runs.all();
-    let summary = |run: &Arc<Run>| RunSummary {
-        run_id: run.record.run_id.clone(),
-        pid: run.process().ok().and_then(|process| process.pid()).map(i64::from),
-        tool: run.record.tool.clone(),
-        cwd: run.record.cwd.clone(),
-        awaiting_input: false,
-        pending_request_id: face.questions.of_run(&run.record.run_id),
+    let summary = |run: &Arc<Run>| {
+        let prompt = run.journal().prompt().filter(|prompt| prompt.answered_at.is_none()).cloned();
+        let awaiting_input = prompt.is_some();
+        RunSummary {
+            run_id: run.record.run_id.clone(),
+            pid: run.process().ok().and_then(|process| process.pid()).map(i64::from),
+            tool: run.record.tool.clone(),
+            cwd: run.record.cwd.clone(),
+            awaiting_input,
+            pending_request_id: face
+                .questions
+                .of_run(&run.record.run_id)
+                .or_else(|| prompt.and_then(|prompt| prompt.request_id)),
+        }
     };
     let runs = runs.iter().filter(|run| !run.is_over()).map(summary).collect();
     let result = RunsListResult { runs };
@@ -234,11 +251,13 @@ fn spec(
     Ok(ProcessSpec {
         program,
         arg0: None,
+        name: None,
         cwd,
         env: variables,
         terminal: Some(start_size(params)),
         stdin: Stdin::Open,
         merges_stderr: false,
+        side_pipes: None,
         stop_after: None,
         output_limit: None,
         is_text: true,

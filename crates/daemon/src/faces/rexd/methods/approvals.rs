@@ -157,13 +157,13 @@ fn approval_answer(session: &Session, params: &v1::ApprovalAnswer) -> Result<App
         Some("rule") => Scope::Rule,
         Some(_) => return Err(invalid("scope", "expected once, session or rule")),
     };
-    Ok(ApprovalAnswer { choice, scope, by: session.requester.caller.name.clone() })
+    Ok(ApprovalAnswer { choice, scope, by: session.requester.caller.name.clone(), reason: None })
 }
 
 /// The protocol's words for a resolution: the decision, its scope and who answered.
 fn decision(outcome: &Resolution) -> (&'static str, Option<&'static str>, Option<String>) {
     match outcome {
-        Resolution::Answered(ApprovalAnswer { choice, scope, by }) => {
+        Resolution::Answered(ApprovalAnswer { choice, scope, by, .. }) => {
             let decision = if *choice == Choice::Approve { "approve" } else { "deny" };
             (decision, Some(scope.name()), Some(by.to_string()))
         }

@@ -19,6 +19,8 @@ pub(super) enum ReadEncoding {
     Text,
     /// As base64.
     Base64,
+    /// As the payload of a binary message.
+    Binary,
     /// As text if it is text, else as base64.
     Detect,
 }
@@ -81,7 +83,7 @@ impl ReadOptions {
         }
         let hash = self.hashes.then(|| (convert::hash(&bytes), mode_string(mode)));
         let content = match self.encoding {
-            ReadEncoding::Base64 => Encoded::Bytes(bytes),
+            ReadEncoding::Base64 | ReadEncoding::Binary => Encoded::Bytes(bytes),
             ReadEncoding::Text => Encoded::Text(lossy(bytes, more)),
             ReadEncoding::Detect => match String::from_utf8(bytes) {
                 Ok(text) => Encoded::Text(text),
@@ -108,6 +110,7 @@ impl ReadOptions {
             hash: hash.as_ref().map(|(hash, mode)| (hash.as_str(), mode.as_str())),
             content: match &content {
                 Encoded::Text(text) => ReadContent::Text(text),
+                Encoded::Bytes(bytes) if self.encoding == ReadEncoding::Binary => ReadContent::Payload(bytes),
                 Encoded::Bytes(bytes) => ReadContent::Bytes(bytes),
             },
         };

@@ -11,6 +11,8 @@ use super::processes::{
 };
 use super::{Context, Params, PrepareResult, RexdPrepared};
 use crate::core::request::AuthorizedRequest;
+use crate::core::session::Face as _;
+use crate::faces::rexd::Rexd;
 use crate::faces::rexd::convert::{self, exit_code, exit_signal, pty_id, status, timestamp};
 use crate::faces::rexd::errors::{process_not_found, rpc_error};
 use crate::faces::rexd::peers::OtherDaemons;
@@ -40,6 +42,7 @@ pub(crate) fn start(params: &Params<v1::ExecStart>, context: &Context<'_>) -> Pr
             (_, bytes) => convert::output_limit(limits, bytes)?,
         },
         sandbox: params.sandbox.clone(),
+        name: params.name.clone(),
         is_detached: params.detach,
         result: StartResult::Exec,
     };
@@ -136,7 +139,8 @@ pub(crate) fn input(params: &Params<v1::ExecInput>, _: &Context<'_>) -> PrepareR
     Ok(RexdPrepared::new(move |session, request| {
         let (id, not_found) = (ProcessId(params.process_id.clone()), process_not_found(&params.process_id));
         with_process(session, id, not_found, request, move |session, process, request| {
-            match convert::data("data", &params.data, params.encoding.as_deref(), "encoding") {
+            let text = ("data", params.data.as_str());
+            match convert::payload_or_text(params.payload.as_ref(), text, params.encoding.as_deref()) {
                 Ok(bytes) => write_input(session, process, (bytes, params.eof), request),
                 Err(error) => session.spawn(request.reject(error)),
             }
@@ -187,6 +191,34 @@ pub(crate) fn list(_: &Params<v1::ExecList>, _: &Context<'_>) -> PrepareResult {
                 processes.extend(others.processes().await);
             }
             request.finish(Ok(list_result(processes, frame))).await;
+        });
+    }))
+}
+
+/// `exec.prune`: removes the logs of ended detached processes that were started through this face.
+pub(crate) fn prune(_: &Params<v1::ExecPrune>, _: &Context<'_>) -> PrepareResult {
+    Ok(RexdPrepared::new(|session, request| {
+        let core = session.core.clone();
+        let (caller, roots) = (session.requester.caller.clone(), session.roots.clone());
+        session.spawn(async move {
+            let Some(keepers) = &core.keepers else {
+                return request.finish(Ok(v1::ExecPruneResult { removed: Vec::new() })).await;
+            };
+            let mut removed = Vec::new();
+            for kept in keepers.list().await {
+                let is_ours =
+                    kept.description.origin == Rexd::NAME && may_see(&caller, &roots, &kept.description);
+                if kept.facts.closed.is_none() || !is_ours {
+                    continue;
+                }
+                match keepers.remove(&kept.id).await {
+                    Ok(true) => removed.push(kept.id.0),
+                    // Its keeper still writes the end, or another daemon has removed it.
+                    Ok(false) | Err(engine::Error::NoSuchProcess(_)) => {}
+                    Err(error) => return request.reject(rpc_error(error)).await,
+                }
+            }
+            request.finish(Ok(v1::ExecPruneResult { removed })).await;
         });
     }))
 }
@@ -252,6 +284,7 @@ fn listed(id: &ProcessId, description: &Description, facts: &ProcessState) -> v1
     let exit = facts.closed.as_ref().map(|closed| closed.exit);
     v1::ListedProcess {
         process_id: id.0.clone(),
+        name: description.name.clone(),
         pty_id: description.has_terminal.then(|| pty_id(id)),
         argv: description.argv.clone(),
         cwd: description.cwd.to_string_lossy().into_owned(),
@@ -278,6 +311,7 @@ mod tests {
     fn process(number: usize, argument: &str, exit_code: Option<i64>) -> v1::ListedProcess {
         v1::ListedProcess {
             process_id: format!("p_{number:012x}"),
+            name: None,
             pty_id: None,
             argv: vec!["sh".to_owned(), "-c".to_owned(), argument.to_owned(), "last".to_owned()],
             cwd: "/work".to_owned(),

@@ -7,10 +7,11 @@ use std::sync::Arc;
 use engine::approval::FileAction;
 use engine::files::patch::{self as patches, Hunk};
 use engine::files::{
-    self, CopyOptions, Edit, FileHasher, FileKind, Metadata, ReadRange, ScanBudget, WriteOptions,
+    self, CopyOptions, Edit, FileHasher, FileKind, Metadata, ReadRange, ScanBudget, WriteMode, WriteOptions,
 };
 use engine::policy::Access;
 use engine::{Error, RootedPath};
+use wire::binary;
 use wire::rexd::v1::{self, Encoding, RpcError};
 
 use super::content::{ReadEncoding, ReadOptions};
@@ -68,9 +69,12 @@ impl FileAccess {
 pub(crate) fn read(params: &Params<v1::FsRead>, context: &Context<'_>) -> PrepareResult {
     let encoding = match params.encoding.as_deref() {
         None => ReadEncoding::Detect,
+        Some(binary::ENCODING) if context.session.state.client.encoding == Encoding::Binary => {
+            ReadEncoding::Binary
+        }
         Some(name) => match output_encoding(Some(name), "encoding")? {
             Encoding::Utf8 => ReadEncoding::Text,
-            Encoding::Base64 => ReadEncoding::Base64,
+            Encoding::Base64 | Encoding::Binary => ReadEncoding::Base64,
         },
     };
     let range = ReadRange {
@@ -116,7 +120,7 @@ pub(crate) fn read(params: &Params<v1::FsRead>, context: &Context<'_>) -> Prepar
 
 /// Checks and converts a `fs.write` request.
 pub(crate) fn write(params: &Params<v1::FsWrite>, context: &Context<'_>) -> PrepareResult {
-    output_encoding(params.encoding.as_deref(), "encoding")?;
+    check_encoding(params)?;
     let options = WriteOptions {
         mode: convert::write_mode(params.mode.as_deref())?,
         mkdir_parents: params.mkdir_parents,
@@ -124,6 +128,7 @@ pub(crate) fn write(params: &Params<v1::FsWrite>, context: &Context<'_>) -> Prep
         expected_mtime_ms: params.expected_mtime,
         durability: convert::durability(params.durable).unwrap_or(context.session.core.durability),
         permissions: convert::permissions(params.permissions.as_deref())?,
+        mtime_ms: params.mtime,
     };
     let hashes = convert::wants_hash(params.hash.as_deref())?;
     let file = FileAccess::named(context, ("path", &params.path))?;
@@ -153,15 +158,22 @@ pub(crate) fn write(params: &Params<v1::FsWrite>, context: &Context<'_>) -> Prep
     }))
 }
 
+/// Base64 is decoded when the write runs.
+fn check_encoding(params: &v1::FsWrite) -> Result<(), RpcError> {
+    match params.payload {
+        Some(_) => content(params).map(drop),
+        None => output_encoding(params.encoding.as_deref(), "encoding").map(drop),
+    }
+}
+
 /// The bytes to write; text is not copied.
 fn content(params: &v1::FsWrite) -> Result<Cow<'_, [u8]>, RpcError> {
-    match output_encoding(params.encoding.as_deref(), "encoding")? {
-        Encoding::Utf8 => Ok(Cow::Borrowed(params.content.as_bytes())),
-        Encoding::Base64 => {
-            let bytes = convert::data("content", &params.content, params.encoding.as_deref(), "encoding")?;
-            Ok(Cow::Owned(bytes.into()))
-        }
+    let encoding = params.encoding.as_deref();
+    if params.payload.is_none() && matches!(encoding, None | Some("utf8")) {
+        return Ok(Cow::Borrowed(params.content.as_bytes()));
     }
+    let bytes = convert::payload_or_text(params.payload.as_ref(), ("content", &params.content), encoding)?;
+    Ok(Cow::Owned(bytes.into()))
 }
 
 /// Checks and converts a `fs.edit` request.
@@ -287,13 +299,34 @@ fn stat_and_hash(session: &Session, path: RootedPath, range: HashRange, request:
 /// Checks and converts a `fs.mkdir` request.
 pub(crate) fn mkdir(params: &Params<v1::FsMkdir>, context: &Context<'_>) -> PrepareResult {
     let file = FileAccess::named(context, ("path", &params.path))?;
-    let parents = params.parents;
+    let (parents, permissions) = (params.parents, convert::permissions(params.permissions.as_deref())?);
     let effects = context.file_effects(|| {
         let effects = FileEffects::new(FileAction::MakeDirectory, vec![file.effect(Access::Write, false)]);
         Ok(FileEffects { creates_parents: parents, ..effects })
     })?;
     let path = file.path;
-    Ok(RexdPrepared::blocking(effects, move || done(files::make_directory(&path, parents))))
+    Ok(RexdPrepared::blocking(effects, move || done(files::make_directory(&path, parents, permissions))))
+}
+
+/// Checks and converts a `fs.symlink` request. An approver sees its target as the content of a new file.
+pub(crate) fn symlink(params: &Params<v1::FsSymlink>, context: &Context<'_>) -> PrepareResult {
+    if params.target.is_empty() {
+        return Err(invalid("target", "target is required"));
+    }
+    let file = FileAccess::named(context, ("path", &params.path))?;
+    let preview: PreviewFn = {
+        let (path, target) = (file.admitted.clone(), params.target.clone());
+        Arc::new(move || diff::write(&path, format!("symlink to {target}\n").as_bytes(), WriteMode::Create))
+    };
+    let effects = context.file_effects(|| {
+        let effects = FileEffects::new(FileAction::MakeSymlink, vec![file.effect(Access::Write, false)]);
+        Ok(FileEffects { preview: Some(preview.clone()), ..effects })
+    })?;
+    let (params, path, authorization) = (params.clone(), file.path, context.request.authorization.clone());
+    Ok(RexdPrepared::blocking(effects, move || {
+        check_unchanged(&authorization, &preview, path.as_path())?;
+        done(files::make_symlink(&path, &params.target))
+    }))
 }
 
 /// Checks and converts a `fs.remove` request.

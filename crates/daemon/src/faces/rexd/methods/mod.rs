@@ -7,6 +7,7 @@ pub(super) mod exec;
 pub(super) mod files;
 mod frame;
 mod mode_string;
+mod names;
 pub(super) mod processes;
 pub(super) mod pty;
 pub(super) mod scans;

@@ -12,21 +12,22 @@ use engine::{RootedPath, Roots};
 use serde::Serialize;
 use wire::rexd::v1::{self, Encoding, RpcError};
 
-use super::attach::{Position, attach_result};
+use super::names;
 use super::{Context, PrepareResult, RexdPrepared, admit};
 use crate::config::OFF;
 use crate::core::effects::{CommandEffects, Effects};
 use crate::core::events::{Follow, PublisherMessage};
 use crate::core::request::AuthorizedRequest;
-use crate::core::responder::Responder;
+use crate::core::responder::{Responder, to_json};
 use crate::core::sandbox::SandboxRefusal;
 use crate::core::session::{Face as _, SessionMessage, StartOptions};
 use crate::faces::rexd::Rexd;
 use crate::faces::rexd::convert::{process_of_pty, pty_id, timestamp};
 use crate::faces::rexd::errors::{invalid, pty_not_found, rpc_error, unsupported, with_hint};
 use crate::faces::rexd::events::RexdEvents;
+use crate::faces::rexd::peers::OtherDaemons;
 use crate::faces::rexd::session::{ProcessLookup, Session};
-use crate::keeper::{Keepers, ListedProcess};
+use crate::keeper::{Keepers, NameLock};
 use crate::net::auth::Caller;
 use crate::observe::metrics::{ProcessGauge, ProcessOwner};
 
@@ -41,6 +42,7 @@ pub(super) struct StartRequest {
     pub(super) stop_after: Option<Duration>,
     pub(super) output_limit: Option<OutputLimit>,
     pub(super) sandbox: Option<String>,
+    pub(super) name: Option<String>,
     pub(super) is_detached: bool,
     pub(super) result: StartResult,
 }
@@ -82,6 +84,7 @@ pub(super) fn start(request: StartRequest, context: &Context<'_>) -> PrepareResu
         return Err(invalid("argv", "an argument cannot contain NUL"));
     }
     check_env(&request.env)?;
+    request.name.as_deref().map_or(Ok(()), names::check)?;
     if let Some(profile) = request.sandbox.as_deref().filter(|profile| *profile != OFF) {
         let sandbox = &context.session.core.policy.current().sandbox;
         sandbox.check(profile).map_err(|unknown| invalid("sandbox", &unknown.to_string()))?;
@@ -99,14 +102,48 @@ pub(super) fn start(request: StartRequest, context: &Context<'_>) -> PrepareResu
         is_detached: request.is_detached,
     };
     Ok(RexdPrepared::with_effects(Effects::Command(Box::new(effects)), move |session, pending| {
-        let result = request.result;
-        let is_detached = request.is_detached;
+        let options = (request.result, request.is_detached);
         match spec(session, request, cwd) {
-            Ok(spec) if is_detached => start_detached(session, spec, result, pending),
-            Ok(spec) => start_attached(session, spec, result, pending),
+            Ok(spec) if spec.name.is_some() => start_named(session, spec, options, pending),
+            Ok(spec) => start_either(session, (spec, None), options, pending),
             Err(error) => session.spawn(pending.reject(error)),
         }
     }))
+}
+
+/// Reserves the name first: it is free from then until the process is registered.
+fn start_named(
+    session: &mut Session,
+    spec: ProcessSpec,
+    options: (StartResult, bool),
+    request: AuthorizedRequest,
+) {
+    let (core, others, handle) = (session.core.clone(), OtherDaemons::of(session), session.handle());
+    session.spawn(async move {
+        let name = spec.name.clone().unwrap_or_default();
+        match names::reserve(&core, others, &name).await {
+            Ok(reservation) => {
+                let start = move |session: &mut Session| {
+                    start_either(session, (spec, reservation), options, request);
+                };
+                handle.send(SessionMessage::update(start)).await;
+            }
+            Err(error) => request.reject(error).await,
+        }
+    });
+}
+
+fn start_either(
+    session: &mut Session,
+    (spec, reservation): (ProcessSpec, Option<NameLock>),
+    (result, is_detached): (StartResult, bool),
+    request: AuthorizedRequest,
+) {
+    match is_detached {
+        true => start_detached(session, (spec, reservation), result, request),
+        // It is registered when this returns.
+        false => start_attached(session, spec, result, request),
+    }
 }
 
 fn spec(session: &Session, request: StartRequest, cwd: RootedPath) -> Result<ProcessSpec, RpcError> {
@@ -140,11 +177,13 @@ fn spec(session: &Session, request: StartRequest, cwd: RootedPath) -> Result<Pro
     Ok(ProcessSpec {
         program: request.program,
         arg0: None,
+        name: request.name,
         cwd,
         env,
         terminal: request.terminal,
         stdin: request.stdin,
         merges_stderr: request.merges_stderr,
+        side_pipes: None,
         stop_after: request.stop_after,
         output_limit: request.output_limit,
         is_text: session.state.client.encoding == Encoding::Utf8,
@@ -184,7 +223,12 @@ fn keepers(session: &Session) -> Result<Keepers, RpcError> {
 }
 
 /// Starts a process under a keeper, and follows it.
-fn start_detached(session: &mut Session, spec: ProcessSpec, result: StartResult, request: AuthorizedRequest) {
+fn start_detached(
+    session: &mut Session,
+    (spec, reservation): (ProcessSpec, Option<NameLock>),
+    result: StartResult,
+    request: AuthorizedRequest,
+) {
     let keepers = match keepers(session) {
         Ok(keepers) => keepers,
         Err(error) => return session.spawn(request.reject(error)),
@@ -192,7 +236,9 @@ fn start_detached(session: &mut Session, spec: ProcessSpec, result: StartResult,
     let (handle, by) = (session.handle(), session.requester.caller.name.clone());
     let no_roots = session.core.no_roots.clone();
     session.spawn(async move {
-        let started = match keepers.start(spec, &by).await {
+        let started = keepers.start(spec, &by).await;
+        drop(reservation);
+        let started = match started {
             Ok(started) => started,
             Err(error) => {
                 let error = with_hint(rpc_error(error), no_roots.as_deref());
@@ -207,7 +253,7 @@ fn start_detached(session: &mut Session, spec: ProcessSpec, result: StartResult,
                     let (process, reader) = session.engine.adopt(kept);
                     let gauge = Some(session.core.metrics.process_started(ProcessOwner::Detached));
                     let follow = follow(session, (process, reader), gauge);
-                    let result = Ok(result.of(&started.id, started_at));
+                    let result = to_json(Ok(result.of(&started.id, started_at)));
                     key.into_iter().for_each(|key| key.complete(&result));
                     session.spawn(async move {
                         responder.send(result).await;
@@ -233,22 +279,6 @@ pub(super) fn follow(
     let events = RexdEvents::new(session, &process);
     let follow = Follow { process, reader, events, not_before: None, gauge };
     session.events().send(PublisherMessage::Follow(Box::new(follow)))
-}
-
-/// Follows a detached process that a client attached to.
-pub(super) fn adopt_attached(
-    session: &mut Session,
-    kept: KeptProcess,
-    (listed, position): (ListedProcess, Position),
-    responder: Responder,
-) {
-    let (process, reader) = session.engine.adopt(kept);
-    let result = attach_result(&process, &listed.facts, position);
-    let follow = follow(session, (process, reader), None);
-    session.spawn(async move {
-        responder.send(Ok(result)).await;
-        follow.await;
-    });
 }
 
 /// Runs `then` with a process of this session, or one that it has attached to. An unknown process is looked up among
@@ -277,6 +307,10 @@ pub(super) fn with_process_or(
     if let Some(process) = known {
         return then(session, process, request);
     }
+    if names::is_name(&id.0) {
+        let lookup = ProcessLookup { request, then: Box::new(then), otherwise: Box::new(otherwise) };
+        return with_name(session, id, lookup);
+    }
     let Some(keepers) = session.core.keepers.clone() else {
         return otherwise(session, request);
     };
@@ -294,6 +328,29 @@ pub(super) fn with_process_or(
             _ => None,
         };
         handle.send(SessionMessage::update(move |session| looked_up(session, &id, kept))).await;
+    });
+}
+
+/// Looks up the id of a named process; requests for the same name wait for that in order.
+fn with_name(session: &mut Session, name: ProcessId, lookup: ProcessLookup) {
+    let lookups = session.state.lookups.entry(name.clone()).or_default();
+    lookups.push(lookup);
+    if lookups.len() > 1 {
+        return;
+    }
+    let (core, handle) = (session.core.clone(), session.handle());
+    let (caller, roots) = (session.requester.caller.clone(), session.roots.clone());
+    session.spawn(async move {
+        let found = names::resolve(&core, &name.0, |process| may_see(&caller, &roots, process)).await;
+        let continue_lookups = move |session: &mut Session| {
+            for lookup in session.state.lookups.remove(&name).unwrap_or_default() {
+                match found.clone() {
+                    Some(id) => with_process_or(session, id, lookup.request, lookup.then, lookup.otherwise),
+                    None => (lookup.otherwise)(session, lookup.request),
+                }
+            }
+        };
+        handle.send(SessionMessage::update(continue_lookups)).await;
     });
 }
 
@@ -321,7 +378,8 @@ pub(super) fn with_terminal(
     then: impl FnOnce(&mut Session, Process, AuthorizedRequest) + Send + 'static,
 ) {
     let not_found = pty_not_found(id);
-    let Some(process) = process_of_pty(id) else {
+    let name = || names::is_name(id).then(|| ProcessId(id.to_owned()));
+    let Some(process) = process_of_pty(id).or_else(name) else {
         return session.spawn(request.reject(not_found));
     };
     let no_terminal = not_found.clone();

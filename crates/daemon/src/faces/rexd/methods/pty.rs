@@ -23,6 +23,7 @@ pub(crate) fn open(params: &Params<v1::PtyOpen>, context: &Context<'_>) -> Prepa
         stop_after: context.session.limits.timeout_if_asked(timeout),
         output_limit: None,
         sandbox: params.sandbox.clone(),
+        name: params.name.clone(),
         is_detached: params.detach,
         result: StartResult::Pty,
     };
@@ -35,7 +36,8 @@ pub(crate) fn input(params: &Params<v1::PtyInput>, _: &Context<'_>) -> PrepareRe
     Ok(RexdPrepared::new(move |session, request| {
         let id = params.pty_id.clone();
         with_terminal(session, &id, request, move |session, process, request| {
-            match convert::data("data", &params.data, params.encoding.as_deref(), "encoding") {
+            let text = ("data", params.data.as_str());
+            match convert::payload_or_text(params.payload.as_ref(), text, params.encoding.as_deref()) {
                 Ok(bytes) => write_input(session, process, (bytes, false), request),
                 Err(error) => session.spawn(request.reject(error)),
             }

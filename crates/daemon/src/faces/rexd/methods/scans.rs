@@ -138,6 +138,7 @@ fn grep_options(params: &v1::FsGrep) -> Result<GrepOptions, RpcError> {
     grep.case = case;
     grep.include = params.include.clone();
     grep.exclude = params.exclude.clone();
+    grep.multiline = params.multiline;
     grep.before = optional_count("before", params.before)?.unwrap_or(0).min(MAX_CONTEXT_LINES);
     grep.after = optional_count("after", params.after)?.unwrap_or(0).min(MAX_CONTEXT_LINES);
     grep.hidden = params.hidden;

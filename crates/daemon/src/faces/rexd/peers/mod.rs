@@ -47,7 +47,12 @@ impl OtherDaemons {
         for mut session in self.sessions().await {
             let (session_id, process_id) = (session.id.clone(), params.process_id.clone());
             // From the end: its output is not needed.
-            let attach = v1::ExecAttach { session_id: session_id.clone(), process_id, cursor: i64::MAX };
+            let attach = v1::ExecAttach {
+                session_id: session_id.clone(),
+                process_id,
+                cursor: i64::MAX,
+                ..v1::ExecAttach::default()
+            };
             if session.call(&attach).await.is_ok() {
                 return Some(session.call(&v1::ExecKill { session_id, ..params.clone() }).await);
             }

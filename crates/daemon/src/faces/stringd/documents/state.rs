@@ -1,0 +1,110 @@
+//! State of a document topic: the current document, its history, and variables.
+
+use std::collections::HashSet;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use sfmd::document::Document;
+use sfmd::menu::Menu;
+use sfmd::shortcut::Shortcut;
+use wire::stringd::v0_1::Meta;
+
+use super::paths;
+
+/// Documents that `/back` can return to; the oldest is dropped.
+const HISTORY: usize = 100;
+
+/// A loaded document and the block of it that is shown.
+#[derive(Debug, Clone, Default)]
+pub(super) struct OpenDocument {
+    pub(super) uri: String,
+    pub(super) document: Document,
+    pub(super) menus: Vec<Menu>,
+    /// The page, if the document was made from HTML.
+    pub(super) html: Option<String>,
+    pub(super) block: Option<String>,
+}
+
+/// What a document topic keeps between commands.
+#[derive(Debug, Default)]
+pub struct DocumentState {
+    pub(super) current: Option<Arc<OpenDocument>>,
+    pub(super) history: Vec<Arc<OpenDocument>>,
+    /// The directory that `/open` of a directory selected.
+    pub(super) directory: Option<PathBuf>,
+    /// Names of links in what was shown last.
+    pub(super) auto: Vec<Shortcut>,
+    /// Session variables, in the order in which they were set.
+    pub(super) variables: Vec<(String, String)>,
+    /// The file that `/undo` restores.
+    pub(super) last_change: Option<PathBuf>,
+}
+
+impl DocumentState {
+    /// The current document for `head.meta` and `/sessions`.
+    pub fn meta(&self) -> Option<Meta> {
+        let open = self.current.as_ref()?;
+        Some(Meta {
+            uri: open.uri.clone(),
+            title: open.document.title(),
+            current_block: open.block.as_ref().map(|block| format!("#{block}")),
+            menus: open.menus.iter().map(|menu| menu.name.clone()).collect(),
+            actions: open.document.actions().iter().map(|action| action.id.clone()).collect(),
+            history_length: self.history.len(),
+            block_id: open.block.clone(),
+            converted: open.html.is_some(),
+            warnings: open.document.warnings().to_vec(),
+        })
+    }
+
+    /// The address of the current document.
+    pub(super) fn uri(&self) -> Option<&str> {
+        self.current.as_ref().map(|open| open.uri.as_str())
+    }
+
+    /// Makes a document the current one; the one before goes to the history.
+    pub(super) fn show(&mut self, open: Arc<OpenDocument>) {
+        if let Some(previous) = self.current.replace(open) {
+            if self.history.len() >= HISTORY {
+                self.history.remove(0);
+            }
+            self.history.push(previous);
+        }
+        self.directory = None;
+    }
+
+    /// The directory that relative paths of commands start from.
+    pub(super) fn cwd(&self, home: &Path) -> PathBuf {
+        let document = || self.uri().and_then(paths::directory_of);
+        self.directory.clone().or_else(document).unwrap_or_else(|| home.to_owned())
+    }
+
+    /// The value of a session variable.
+    pub(super) fn variable(&self, name: &str) -> Option<String> {
+        self.variables.iter().find(|(known, _)| known == name).map(|(_, value)| value.clone())
+    }
+
+    /// Sets a session variable.
+    pub(super) fn set_variable(&mut self, name: String, value: String) {
+        match self.variables.iter_mut().find(|(known, _)| *known == name) {
+            Some((_, old)) => *old = value,
+            None => self.variables.push((name, value)),
+        }
+    }
+
+    /// Where a shortcut leads: of the page, of the last view, or of a menu.
+    pub(super) fn shortcut(&self, id: &str) -> Option<String> {
+        let open = self.current.as_ref();
+        let page = open.and_then(|open| open.document.shortcut(id));
+        let auto = || self.auto.iter().find(|shortcut| shortcut.id() == id);
+        let menu = || open?.menus.iter().flat_map(|menu| &menu.entries).find(|entry| entry.id() == id);
+        page.or_else(auto).or_else(menu).map(|shortcut| shortcut.href().to_owned())
+    }
+
+    /// Adds the names of links in the output of an action.
+    pub(super) fn merge_auto(&mut self, added: Vec<Shortcut>) {
+        let names: HashSet<&str> = added.iter().map(|new| new.id()).collect();
+        self.auto.retain(|known| !names.contains(known.id()));
+        self.auto.extend(added);
+    }
+}

@@ -1,0 +1,249 @@
+//! The open topics: their state, and the queue of commands of each.
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::Duration;
+
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::{Instant, sleep_until};
+use wire::stringd::v0_1::Meta;
+
+use super::commands::bash::ShellSlot;
+use super::convert::{TopicName, TopicType};
+use super::documents::DocumentState;
+use super::session::TopicSession;
+use super::users::{RegisteredUser, Users, now};
+
+/// What a topic keeps between commands. The command that has the turn owns it.
+#[derive(Debug, Default)]
+pub(super) struct TopicState {
+    /// Of document topics.
+    pub documents: DocumentState,
+    /// Of bash topics.
+    pub shell: ShellSlot,
+}
+
+/// An open topic of a user.
+#[derive(Debug)]
+pub(super) struct Topic {
+    /// Its user, as it was when the topic was opened.
+    pub user: Arc<RegisteredUser>,
+    /// Its name.
+    pub name: TopicName,
+    /// Its session in the core.
+    pub session: Arc<TopicSession>,
+    /// When it was opened.
+    pub created: String,
+    turn: Arc<Semaphore>,
+    queue: Mutex<QueueState>,
+}
+
+#[derive(Debug)]
+struct QueueState {
+    /// The state; `None` while a command runs.
+    state: Option<Box<TopicState>>,
+    waiting: usize,
+    /// The document after the last command.
+    meta: Option<Meta>,
+}
+
+/// Why a command does not run.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum QueueError {
+    /// Too many commands wait.
+    Full,
+    /// It waited too long.
+    Late,
+}
+
+/// The limits of a queue.
+#[derive(Debug, Clone, Copy)]
+pub struct QueueLimits {
+    /// Commands of one topic that wait; one more is refused.
+    pub size: usize,
+    /// How long a command waits; then it is refused.
+    pub wait: Duration,
+}
+
+impl Topic {
+    fn new(user: &Arc<RegisteredUser>, name: &TopicName) -> Topic {
+        let queue = QueueState { state: Some(Box::default()), waiting: 0, meta: None };
+        Topic {
+            user: user.clone(),
+            name: name.clone(),
+            session: Arc::new(TopicSession::new(user, name)),
+            created: now(),
+            turn: Arc::new(Semaphore::new(1)),
+            queue: Mutex::new(queue),
+        }
+    }
+
+    fn queue(&self) -> MutexGuard<'_, QueueState> {
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether a command runs, how many wait, and the document after the last one.
+    pub(super) fn status(&self) -> (bool, usize, Option<Meta>) {
+        let queue = self.queue();
+        (self.turn.available_permits() == 0, queue.waiting, queue.meta.clone())
+    }
+
+    /// Waits for the turn of a command, in the order of arrival. Dropping this leaves the queue.
+    pub(super) async fn turn(self: &Arc<Topic>, limits: QueueLimits) -> Result<TopicTurn, QueueError> {
+        let (place, free) = {
+            let mut queue = self.queue();
+            match self.turn.clone().try_acquire_owned() {
+                // A new command must not overtake one that waits.
+                Ok(permit) if queue.waiting == 0 => (None, Some(permit)),
+                _ if queue.waiting >= limits.size => return Err(QueueError::Full),
+                _ => {
+                    queue.waiting += 1;
+                    (Some(WaitingPlace(self)), None)
+                }
+            }
+        };
+        let permit = match free {
+            Some(permit) => permit,
+            None => self.wait(limits.wait).await?,
+        };
+        drop(place);
+        let state = self.queue().state.take().unwrap_or_default();
+        Ok(TopicTurn { topic: self.clone(), state, _permit: permit })
+    }
+
+    /// Waits for the permit. Time during which the running command waits for an approver does not count.
+    async fn wait(&self, most: Duration) -> Result<OwnedSemaphorePermit, QueueError> {
+        let mut asks = self.session.asks.subscribe();
+        let acquired = self.turn.clone().acquire_owned();
+        tokio::pin!(acquired);
+        let mut left = most;
+        loop {
+            let (is_asking, since) = (*asks.borrow_and_update(), Instant::now());
+            tokio::select! {
+                biased;
+                // The semaphore is never closed.
+                permit = &mut acquired => return permit.map_err(|_closed| QueueError::Late),
+                // The sender lives as long as the session.
+                _changed = asks.changed() => {}
+                () = sleep_until(since + left), if !is_asking => return Err(QueueError::Late),
+            }
+            if !is_asking {
+                left = left.saturating_sub(since.elapsed());
+            }
+        }
+    }
+}
+
+/// A place among the waiting commands; dropping it frees it.
+struct WaitingPlace<'a>(&'a Topic);
+
+impl Drop for WaitingPlace<'_> {
+    fn drop(&mut self) {
+        self.0.queue().waiting -= 1;
+    }
+}
+
+/// The turn of one command: it owns the topic's state until it is dropped.
+#[derive(Debug)]
+pub(super) struct TopicTurn {
+    /// The topic.
+    pub topic: Arc<Topic>,
+    /// Its state.
+    pub state: Box<TopicState>,
+    _permit: OwnedSemaphorePermit,
+}
+
+impl Drop for TopicTurn {
+    fn drop(&mut self) {
+        let mut queue = self.topic.queue();
+        queue.meta = self.state.documents.meta();
+        queue.state = Some(std::mem::take(&mut self.state));
+    }
+}
+
+/// The locks of the files that all topics with one home share.
+#[derive(Debug, Default)]
+pub(super) struct StoreLocks(Mutex<HashMap<PathBuf, Weak<tokio::sync::Mutex<()>>>>);
+
+impl StoreLocks {
+    /// The lock of a home. It is kept as long as a command uses it.
+    pub(super) fn of(&self, home: &Path) -> Arc<tokio::sync::Mutex<()>> {
+        let mut locks = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(lock) = locks.get(home).and_then(Weak::upgrade) {
+            return lock;
+        }
+        locks.retain(|_, lock| lock.strong_count() > 0);
+        let lock = Arc::default();
+        locks.insert(home.to_owned(), Arc::downgrade(&lock));
+        lock
+    }
+}
+
+/// The open topics of all users, in the order in which they were opened.
+#[derive(Debug, Default)]
+pub(super) struct Topics(Mutex<Vec<Arc<Topic>>>);
+
+impl Topics {
+    fn open(&self) -> MutexGuard<'_, Vec<Arc<Topic>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The topic of a user, opened if it is not; true if it is new. `None` if there is no such user.
+    ///
+    /// The user is read under the lock: a change of a user removes its topics afterwards, so no topic of its earlier home
+    /// remains.
+    pub(super) fn ensure(&self, users: &Users, user: &str, name: &TopicName) -> Option<(Arc<Topic>, bool)> {
+        let mut open = self.open();
+        let user = users.get(user)?;
+        let found = open.iter().find(|topic| topic.user == user && topic.name == *name);
+        if let Some(topic) = found {
+            return Some((topic.clone(), false));
+        }
+        let topic = Arc::new(Topic::new(&user, name));
+        open.push(topic.clone());
+        Some((topic, true))
+    }
+
+    /// All topics, or those of one user.
+    pub(super) fn list(&self, user: Option<&str>) -> Vec<Arc<Topic>> {
+        let is_wanted = |topic: &&Arc<Topic>| user.is_none_or(|user| topic.user.id == user);
+        self.open().iter().filter(is_wanted).cloned().collect()
+    }
+
+    /// The names of a user's topics.
+    pub(super) fn names_of(&self, user: &str) -> Vec<String> {
+        self.list(Some(user)).iter().map(|topic| topic.name.as_str().to_owned()).collect()
+    }
+
+    /// How many there are.
+    pub(super) fn len(&self) -> usize {
+        self.open().len()
+    }
+
+    /// Closes a topic and ends its shell. Commands in flight finish on the closed topic; its session ends with the last.
+    pub(super) fn remove(&self, user: &str, name: &str) -> Option<Arc<Topic>> {
+        let mut open = self.open();
+        let at = open.iter().position(|topic| topic.user.id == user && topic.name.as_str() == name)?;
+        let topic = open.remove(at);
+        drop(open);
+        if topic.name.kind() == TopicType::Bash {
+            topic.session.end();
+        }
+        Some(topic)
+    }
+
+    /// Closes every topic of a user.
+    pub(super) fn remove_user(&self, user: &str) {
+        for name in self.names_of(user) {
+            self.remove(user, &name);
+        }
+    }
+
+    /// Closes every topic, because the face ends.
+    pub(super) fn clear(&self) {
+        for topic in std::mem::take(&mut *self.open()) {
+            topic.session.end();
+        }
+    }
+}
