@@ -39,16 +39,22 @@ impl<'a> Files<'a> {
 
     /// Reads with the given params; session and encoding are filled in.
     pub async fn read_with(&self, params: v1::FsRead) -> Result<(Bytes, v1::FsReadResult), Error> {
-        let (session_id, encoding) = (self.session.id(), Some("base64".to_owned()));
-        let mut result = self.session.call(&v1::FsRead { session_id, encoding, ..params }).await?;
+        let encoding = if self.session.has_binary_frames() { wire::binary::ENCODING } else { "base64" };
+        let (session_id, encoding) = (self.session.id(), Some(encoding.to_owned()));
+        let params = v1::FsRead { session_id, encoding, ..params };
+        let encode = |id| wire::jsonrpc::request(id, v1::FsRead::NAME, &params);
+        let response = self.session.request_with::<v1::FsRead>(encode, ReplayPolicy::Safe, NewRoute::None);
+        let (mut result, payload) = response.await?;
         let content = std::mem::take(&mut result.content);
-        let bytes = match result.encoding.as_str() {
+        let bytes = match (payload, result.encoding.as_str()) {
+            (Some(payload), _) => payload,
             // A server may support no other encoding.
-            "utf8" => content.into_bytes(),
-            _ => wire::base64::decode(&content)
-                .map_err(|source| Error::DecodeContent { method: v1::FsRead::NAME, source })?,
+            (None, "utf8") => content.into(),
+            (None, _) => wire::base64::decode(&content)
+                .map_err(|source| Error::DecodeContent { method: v1::FsRead::NAME, source })?
+                .into(),
         };
-        Ok((Bytes::from(bytes), result))
+        Ok((bytes, result))
     }
 
     /// Reads a whole file, with as many requests as it takes.
@@ -110,8 +116,7 @@ impl<'a> Files<'a> {
             false => ReplayPolicy::Never,
         };
         let params = v1::FsWrite { session_id: self.session.id(), idempotency_key: None, ..params };
-        let encode = |id| v1::write_request(id, &params, bytes);
-        self.session.request_with::<v1::FsWrite>(encode, replay, NewRoute::None).await
+        self.session.request_bytes(&params, bytes, replay).await
     }
 
     /// Replaces text in a file; session and key are filled in.
@@ -170,9 +175,32 @@ impl<'a> Files<'a> {
 
     /// Creates a directory, and with `parents` the missing ones above it.
     pub async fn mkdir(&self, path: &str, parents: bool) -> Result<(), Error> {
+        self.make_directory(path, parents, None).await
+    }
+
+    /// Creates a directory and the missing ones above it, and sets its mode, also if it exists. The server must have the
+    /// capability `fs.mkdir.permissions`.
+    pub async fn mkdir_with_mode(&self, path: &str, mode: u32) -> Result<(), Error> {
+        self.make_directory(path, true, Some(format!("{mode:04o}"))).await
+    }
+
+    async fn make_directory(
+        &self,
+        path: &str,
+        parents: bool,
+        permissions: Option<String>,
+    ) -> Result<(), Error> {
         let (session_id, path) = (self.session.id(), path.to_owned());
-        let params = v1::FsMkdir { session_id, path, parents, idempotency_key: Some(self.session.key()) };
+        let idempotency_key = Some(self.session.key());
+        let params = v1::FsMkdir { session_id, path, parents, permissions, idempotency_key };
         self.change(&params).await.map(drop)
+    }
+
+    /// Creates a symlink with this text.
+    pub async fn symlink(&self, path: &str, target: &str) -> Result<(), Error> {
+        let (path, target) = (path.to_owned(), target.to_owned());
+        let (session_id, idempotency_key) = (self.session.id(), Some(self.session.key()));
+        self.change(&v1::FsSymlink { session_id, path, target, idempotency_key }).await.map(drop)
     }
 
     /// Removes a file, or with `recursive` a directory and its content.

@@ -31,6 +31,7 @@
 //! | [`approvals`] | approval requests and answers |
 //! | [`exec_server`] | a client of the exec-server protocol |
 //! | [`hub`] | a client of a hub: hosts, runs, approvals |
+//! | [`stringd`] | a client of the stringd protocol |
 //! | [`error`] | errors, by the failed operation |
 
 mod acknowledge;
@@ -46,9 +47,11 @@ pub mod process;
 mod queue;
 mod redact;
 pub mod session;
+pub mod stringd;
 pub mod target;
 
 pub use approvals::{ApprovalEvent, ApprovalSubscription};
+pub use dial::SharedConnection;
 pub use error::{ConnectError, ConnectStep, Disconnect, Error, SessionLoss};
 pub use files::{FileWatch, Files, WatchEvent, is_file_name};
 /// The standard streams of this program, read and written without blocking.
@@ -57,7 +60,7 @@ pub use options::{KeepAlive, OutputMode, SessionOptions};
 pub use process::{
     Command, Process, ProcessControl, ProcessEvent, ProcessEventKind, ProcessExit, TerminalSize,
 };
-pub use session::Session;
+pub use session::{ConnectionState, Session};
 pub use target::Target;
 /// The wire types: params, results and events.
 pub use wire::rexd::v1;
@@ -67,9 +70,24 @@ pub fn find_rexd() -> Option<std::path::PathBuf> {
     dial::find_rexd()
 }
 
+/// The `rexhub` next to this program, or on the PATH.
+pub fn find_rexhub() -> Option<std::path::PathBuf> {
+    dial::find_rexhub()
+}
+
 /// The system's ssh with the options of a target, up to and including the host.
 pub fn ssh_command(ssh: &target::SshTarget, options: &SessionOptions) -> std::process::Command {
     dial::ssh_command(ssh, options)
+}
+
+/// Closes the connection that the commands on an ssh target share.
+pub async fn close_shared(ssh: &target::SshTarget) -> std::io::Result<SharedConnection> {
+    dial::close_shared(ssh).await
+}
+
+/// Closes every connection that commands on ssh targets share; returns how many were open.
+pub async fn close_all_shared() -> std::io::Result<usize> {
+    dial::close_all_shared().await
 }
 
 /// Explains the end of an [`ssh_command`] from its exit status and standard error.

@@ -33,9 +33,9 @@ pub struct SessionOptions {
 /// How the server encodes the output of processes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum OutputMode {
-    /// Always base64, which costs both ends least.
+    /// As raw bytes where the connection carries them, else as base64.
     #[default]
-    Base64,
+    Bytes,
     /// Text where the output is text; each event also keeps the line it was received as, for display.
     Verbatim,
 }
@@ -66,9 +66,10 @@ impl SessionOptions {
             client_version: Some(self.client_version.clone()),
             resume: is_resumable && !self.reconnect_timeout.is_zero(),
             output_encoding: match self.output {
-                OutputMode::Base64 => Some("base64".to_owned()),
+                OutputMode::Bytes => Some("base64".to_owned()),
                 OutputMode::Verbatim => None,
             },
+            frames: (self.output == OutputMode::Bytes).then(|| wire::binary::ENCODING.to_owned()),
             approvals: Some(self.approvals),
             sandbox: self.sandbox.clone(),
             ..SessionOpen::default()

@@ -97,6 +97,11 @@ impl<T> Receiver<T> {
         }
     }
 
+    /// The next item, if there is one now.
+    pub(crate) fn try_recv(&mut self) -> Option<T> {
+        self.take().flatten()
+    }
+
     fn take(&self) -> Option<Option<T>> {
         let mut state = self.0.state();
         match state.items.pop_front() {

@@ -61,6 +61,8 @@ pub struct SshTarget {
     pub options: Vec<String>,
     /// The command that is started there; `rexd --stdio` from the usual directories if absent.
     pub command: Option<RemoteCommand>,
+    /// Whether each session has a connection of its own, instead of one that all sessions on the target share.
+    pub is_unshared: bool,
 }
 
 /// The command that ssh starts on the other machine.

@@ -87,7 +87,7 @@ async fn every_byte_of_a_stream_comes_once_wherever_it_is_cut() {
             (700, CutKind::Reset),
             (65_536, CutKind::Closed),
             (900_000, CutKind::Reset),
-            (1_500_000, CutKind::Closed),
+            (1_200_000, CutKind::Closed),
         ] {
             let before = world.proxy.cuts();
             // The process writes nothing before the cut is planned, so that all output counts.

@@ -161,6 +161,39 @@ async fn output_of_a_process_whose_repeated_start_is_in_progress_is_kept() {
     assert_eq!(received, "hello world, exit 0");
 }
 
+/// The most events that were kept once, and more.
+#[tokio::test]
+async fn every_event_that_arrives_before_the_response_to_the_start_is_kept() {
+    let early = (1..=3_000).map(|number| output(number, number, "x")).collect();
+    let received = run(Command::argv(["echo"]), |listener| serve(listener, early, vec![exit(3_001)])).await;
+    assert_eq!(received, format!("{}, exit 0", "x".repeat(3_000)));
+}
+
+/// ARCHITECTURE.md, invariant 47.
+#[tokio::test]
+async fn output_that_exceeds_the_limit_before_the_response_to_the_start_is_reported_as_lost() {
+    const PIECE: u64 = 1 << 20;
+    let text = "x".repeat(usize::try_from(PIECE).unwrap());
+    let early = (1..=80).map(|number| output(number, number * PIECE, &text)).collect();
+    let late = vec![output(81, 80 * PIECE + 4, "late"), exit(82)];
+    let received = run(Command::argv(["echo"]), |listener| serve(listener, early, late)).await;
+    let kept = received.bytes().take_while(|byte| *byte == b'x').count() as u64;
+    assert!((64 * PIECE..80 * PIECE).contains(&kept), "{kept}");
+    let lost = 80 * PIECE - kept;
+    assert_eq!(
+        received.trim_start_matches('x'),
+        format!(" ({lost} bytes of output were dropped)late, exit 0")
+    );
+}
+
+#[tokio::test]
+async fn events_that_the_server_lost_before_the_response_to_the_start_are_reported() {
+    let lost = json!({ "method": "session.lost", "params": { "session_id": "s", "event_id": 1, "lost": 7 } });
+    let (early, late) = (vec![lost], vec![output(9, 5, "hello"), exit(10)]);
+    let received = run(Command::argv(["echo"]), |listener| serve(listener, early, late)).await;
+    assert!(received.ends_with(")hello, exit 0") && received.contains('7'), "{received}");
+}
+
 #[tokio::test]
 async fn events_end_behind_an_exit_that_arrived_before_the_response_to_the_start() {
     let early = vec![output(1, 5, "hello"), exit(2)];

@@ -35,6 +35,7 @@ async fn a_machine_that_does_not_answer_leaves_no_ssh_behind() {
         options: vec!["-F".to_owned(), sshd.client_config(&sandbox).to_str().unwrap().to_owned()],
         // It echoes the requests, which are not responses.
         command: Some(RemoteCommand::Line("exec cat".to_owned())),
+        is_unshared: true,
         ..SshTarget::default()
     });
     let options = SessionOptions { connect_timeout: Duration::from_secs(2), ..SessionOptions::default() };

@@ -55,10 +55,15 @@ pub(crate) fn find_program() -> Option<PathBuf> {
     if let Some(named) = std::env::var_os("REX_REXD").filter(|named| !named.is_empty()) {
         return Some(PathBuf::from(named));
     }
+    find_beside(NAME)
+}
+
+/// Finds a program next to this one, or else on the PATH.
+pub(crate) fn find_beside(name: &str) -> Option<PathBuf> {
     let ours = std::env::current_exe().ok();
-    let beside = ours.as_deref().and_then(Path::parent).map(|directory| directory.join(NAME));
+    let beside = ours.as_deref().and_then(Path::parent).map(|directory| directory.join(name));
     let path = std::env::var_os("PATH").unwrap_or_default();
-    let on_path = std::env::split_paths(&path).map(|directory| directory.join(NAME)).collect::<Vec<_>>();
+    let on_path = std::env::split_paths(&path).map(|directory| directory.join(name)).collect::<Vec<_>>();
     beside.into_iter().chain(on_path).find(|candidate| is_program(candidate))
 }
 

@@ -3,6 +3,7 @@
 mod exec_server;
 mod hub;
 mod local;
+mod share;
 mod ssh;
 mod websocket;
 
@@ -48,7 +49,7 @@ pub(crate) enum Carrier {
 pub(crate) async fn dial(target: &Target, options: &SessionOptions) -> Result<TargetLink, ConnectError> {
     match target {
         Target::Local(local) => local::dial(local),
-        Target::Ssh(ssh) => ssh::dial(ssh, options),
+        Target::Ssh(ssh) => ssh::dial(ssh, options).await,
         Target::Unix(path) => {
             let stream = tokio::net::UnixStream::connect(path).await.map_err(|error| {
                 ConnectError::new(target, ConnectStep::Connect, &error)
@@ -114,7 +115,23 @@ pub(crate) fn failure(error: link::dial::DialError, target: &Target, hint: &str)
     websocket::failure(error, target, hint)
 }
 
+pub use share::SharedConnection;
 pub(crate) use websocket::error_message;
+
+/// Stops the use of a shared connection that does not answer.
+pub(crate) async fn abandon_shared(target: &Target) {
+    if let Target::Ssh(ssh) = target {
+        share::abandon(ssh).await;
+    }
+}
+
+pub(crate) async fn close_shared(ssh: &SshTarget) -> std::io::Result<SharedConnection> {
+    share::close(ssh).await
+}
+
+pub(crate) async fn close_all_shared() -> std::io::Result<usize> {
+    share::close_all().await
+}
 
 /// The limits of a link to an exec-server, which may send a whole file in one message.
 pub fn exec_server_limits() -> link::Limits {
@@ -196,6 +213,10 @@ pub(crate) fn limits() -> link::Limits {
 
 pub(crate) fn find_rexd() -> Option<std::path::PathBuf> {
     local::find_program()
+}
+
+pub(crate) fn find_rexhub() -> Option<std::path::PathBuf> {
+    local::find_beside("rexhub")
 }
 
 pub(crate) fn ssh_command(ssh: &SshTarget, options: &SessionOptions) -> std::process::Command {

@@ -1,11 +1,12 @@
 //! Starts a daemon through the system's ssh, so that its configuration, agents, jump hosts and multiplexing apply.
 
+use std::ffi::OsString;
 use std::os::unix::process::CommandExt as _;
 use std::process::Command;
 
 use link::child::{self, Child};
 
-use super::{Carrier, TargetLink, limits};
+use super::{Carrier, TargetLink, limits, share};
 use crate::error::{ConnectError, ConnectStep};
 use crate::options::SessionOptions;
 use crate::target::{RemoteCommand, SshTarget, Target};
@@ -23,24 +24,86 @@ const NOT_FOUND: i32 = 127;
 /// The exit status of ssh for its own failures.
 const SSH_FAILED: i32 = 255;
 
-pub(super) fn dial(ssh: &SshTarget, options: &SessionOptions) -> Result<TargetLink, ConnectError> {
+pub(super) async fn dial(ssh: &SshTarget, options: &SessionOptions) -> Result<TargetLink, ConnectError> {
     let target = Target::Ssh(ssh.clone());
     let missing = |error: std::io::Error| {
         ConnectError::new(&target, ConnectStep::Find, format!("cannot run ssh: {error}"))
             .hint("install OpenSSH's client (openssh-client)")
     };
-    let command = match options.interactive {
-        true => without_terminal_signals(&command(ssh, options)).map_err(missing)?,
-        false => command(ssh, options),
-    };
-    let (link, child) = child::spawn(command, &limits()).map_err(missing)?;
+    let shared = share_arguments(ssh, options).await.map_err(missing)?;
+    if shared.is_empty() {
+        let command = command(ssh, options, &[]);
+        let command = match options.interactive {
+            true => without_terminal_signals(&command).map_err(missing)?,
+            false => command,
+        };
+        return start(command, ssh).map_err(missing);
+    }
+    if options.interactive && !share::is_open(ssh) {
+        open_shared(ssh, options, &shared).await?;
+    }
+    // On a shared connection nothing is prompted for. ssh then handles Ctrl-C even if it is ignored: it must not receive it.
+    let options = SessionOptions { interactive: false, ..options.clone() };
+    start(command(ssh, &options, &shared), ssh).map_err(missing)
+}
+
+fn start(command: Command, ssh: &SshTarget) -> std::io::Result<TargetLink> {
+    let (link, child) = child::spawn(command, &limits())?;
     Ok(TargetLink { link, carrier: Carrier::Ssh(child, ssh.clone()) })
 }
 
-/// The ssh command that carries a session.
-pub(crate) fn command(ssh: &SshTarget, options: &SessionOptions) -> Command {
+/// The arguments for a shared connection; none if the target has a connection of its own.
+async fn share_arguments(ssh: &SshTarget, options: &SessionOptions) -> std::io::Result<Vec<OsString>> {
+    if share::is_decided(ssh) {
+        return Ok(share::arguments(ssh, options));
+    }
+    // ssh is asked for its configuration, which may run commands of its own.
+    let (ssh, options) = (ssh.clone(), options.clone());
+    Ok(tokio::task::spawn_blocking(move || share::arguments(&ssh, &options)).await?)
+}
+
+/// Opens the shared connection in the foreground of the terminal, so that ssh can prompt.
+async fn open_shared(
+    ssh: &SshTarget,
+    options: &SessionOptions,
+    shared: &[OsString],
+) -> Result<(), ConnectError> {
+    let target = Target::Ssh(ssh.clone());
+    let failed = |error: std::io::Error| {
+        ConnectError::new(&target, ConnectStep::Find, format!("cannot run ssh: {error}"))
+    };
     let mut command = base_command(ssh, options);
-    command.arg("--").arg(destination(ssh)).arg(remote_line(ssh));
+    command.args(shared).arg("--").arg(destination(ssh)).arg("true");
+    let command = without_terminal_signals(&command).map_err(failed)?;
+    let (link, child) = child::spawn(command, &limits()).map_err(failed)?;
+    // A forced command reads the end of its input instead of a request.
+    drop(link);
+    let mut child = EndOnDrop(child);
+    let status = loop {
+        if let Some(status) = child.0.ended().await {
+            break status;
+        }
+    };
+    match status.code() {
+        Some(SSH_FAILED) | None => Err(failure(ssh, status.code(), &child.0.errors().text())),
+        // The status of a forced command says nothing about the connection.
+        Some(_) => Ok(()),
+    }
+}
+
+/// Ends an ssh that is waited for no longer: it may prompt, and ignores Ctrl-C.
+struct EndOnDrop(Child);
+
+impl Drop for EndOnDrop {
+    fn drop(&mut self) {
+        self.0.ask_to_end();
+    }
+}
+
+/// The ssh command that carries a session, with the arguments of a shared connection.
+fn command(ssh: &SshTarget, options: &SessionOptions, shared: &[OsString]) -> Command {
+    let mut command = base_command(ssh, options);
+    command.args(shared).arg("--").arg(destination(ssh)).arg(remote_line(ssh));
     command
 }
 

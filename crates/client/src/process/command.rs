@@ -20,6 +20,7 @@ pub struct Command {
     output_limit: Option<u64>,
     terminal: Option<TerminalSize>,
     is_detached: bool,
+    name: Option<String>,
     sandbox: Option<String>,
     has_no_input: bool,
     reads_null: bool,
@@ -135,6 +136,12 @@ impl Command {
         Command { is_detached: true, ..self }
     }
 
+    /// Gives the process a name, which is accepted in place of its id while it runs, on servers with the capability `name`.
+    #[must_use]
+    pub fn name(self, name: impl Into<String>) -> Command {
+        Command { name: Some(name.into()), ..self }
+    }
+
     /// Sets the sandbox profile: `read-only` or `workspace-write`.
     #[must_use]
     pub fn sandbox(self, profile: impl Into<String>) -> Command {
@@ -185,6 +192,7 @@ impl Command {
             rows: Some(size.rows.into()),
             timeout_ms: self.timeout.map(milliseconds),
             detach: self.is_detached,
+            name: self.name,
             sandbox: self.sandbox,
             idempotency_key: None,
         }
@@ -214,6 +222,7 @@ impl Command {
             no_stdin: self.reads_null,
             merge_stderr: self.merges_stderr,
             detach: self.is_detached,
+            name: self.name,
             sandbox: self.sandbox,
             ..v1::ExecStart::default()
         }

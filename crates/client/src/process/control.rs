@@ -5,8 +5,8 @@ use wire::rexd::v1;
 use super::TerminalSize;
 use crate::connection::ReplayPolicy;
 use crate::error::Error;
-use crate::session::Session;
 use crate::session::message::NewRoute;
+use crate::session::{ConnectionState, Session};
 
 /// Writes to a process, resizes its terminal and signals it. Cheap to clone.
 #[derive(Debug, Clone)]
@@ -31,6 +31,11 @@ impl ProcessControl {
         self.pty_id.as_deref()
     }
 
+    /// Whether the connection is lost at the moment, so that requests wait.
+    pub fn is_reconnecting(&self) -> bool {
+        matches!(*self.session.connection_state().borrow(), ConnectionState::Reconnecting { .. })
+    }
+
     /// Writes to the process's input or terminal, exactly once. Concurrent writes keep the order in which their futures
     /// are first polled.
     pub async fn input(&self, data: &[u8]) -> Result<(), Error> {
@@ -46,18 +51,18 @@ impl ProcessControl {
     }
 
     async fn write(&self, data: &[u8], eof: bool) -> Result<(), Error> {
-        let (data, encoding) = (wire::base64::encode(data), Some("base64".to_owned()));
         let (session_id, idempotency_key) = (self.session.id(), Some(self.session.key()));
         let replay = self.session.input_replay();
         match self.pty_id.clone() {
             Some(pty_id) => {
-                let params = v1::PtyInput { session_id, pty_id, data, encoding, idempotency_key };
-                self.session.request(&params, replay, NewRoute::None).await.map(drop)
+                let params = v1::PtyInput { session_id, pty_id, idempotency_key, ..v1::PtyInput::default() };
+                self.session.request_bytes(&params, data, replay).await.map(drop)
             }
             None => {
                 let process_id = self.process_id.clone();
-                let params = v1::ExecInput { session_id, process_id, data, encoding, eof, idempotency_key };
-                self.session.request(&params, replay, NewRoute::None).await.map(drop)
+                let defaults = v1::ExecInput::default();
+                let params = v1::ExecInput { session_id, process_id, eof, idempotency_key, ..defaults };
+                self.session.request_bytes(&params, data, replay).await.map(drop)
             }
         }
     }

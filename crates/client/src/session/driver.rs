@@ -12,8 +12,9 @@ use tokio::time::Instant;
 use wire::jsonrpc::{self, Item, Message, Response, RpcError, code};
 use wire::rexd::v1::{Cancel, Method as _, SessionAck, SessionClose, SessionOpenResult, codes};
 
+use super::ConnectionState;
 use super::handshake::rpc_error;
-use super::message::{ClientMessage, ClientRequest, NewRoute};
+use super::message::{ClientMessage, ClientRequest, NewRoute, Received};
 use super::routes::EventRoutes;
 use crate::acknowledge::Acknowledgements;
 use crate::connection::{CloseRequest, DriverEndpoint, EndpointEvent, Inbox, LinkEnd, Readiness};
@@ -25,12 +26,19 @@ use crate::target::Target;
 /// The pause before a request is sent again that the server is still executing.
 const RETRY_AFTER: Duration = Duration::from_millis(50);
 
+/// What the driver publishes to the handles of its session.
+pub(super) struct Publications {
+    pub(super) opened: watch::Sender<Arc<SessionOpenResult>>,
+    pub(super) connection: watch::Sender<ConnectionState>,
+}
+
 pub(super) struct SessionDriver {
     pub(super) endpoint: DriverEndpoint<ClientMessage>,
     pub(super) carrier: Carrier,
     pub(super) target: Arc<Target>,
     pub(super) options: SessionOptions,
     pub(super) opened: watch::Sender<Arc<SessionOpenResult>>,
+    pub(super) connection: watch::Sender<ConnectionState>,
     pub(super) pending: BTreeMap<u64, ClientRequest>,
     pub(super) routes: EventRoutes,
     /// Replayed requests whose first execution had not ended, and when to send them again.
@@ -43,7 +51,7 @@ impl SessionDriver {
     pub(super) fn new(
         link: TargetLink,
         (target, options): (Arc<Target>, SessionOptions),
-        (inbox, opened): (Inbox<ClientMessage>, watch::Sender<Arc<SessionOpenResult>>),
+        (inbox, Publications { opened, connection: state }): (Inbox<ClientMessage>, Publications),
         (next_id, drained): (Arc<AtomicU64>, Arc<Notify>),
     ) -> Box<SessionDriver> {
         let (connection, carrier) = link.into_connection();
@@ -53,6 +61,7 @@ impl SessionDriver {
             carrier,
             target,
             opened,
+            connection: state,
             pending: BTreeMap::new(),
             routes: EventRoutes::new(options.output),
             options,
@@ -96,7 +105,7 @@ impl SessionDriver {
             };
             match self.endpoint.next(ready).await {
                 EndpointEvent::Message(message) => self.handle(message),
-                EndpointEvent::Received(line) => self.dispatch(&line),
+                EndpointEvent::Received(message) => self.dispatch(message),
                 EndpointEvent::TooLarge(bytes) => self.fail_pending(&Error::ResponseTooLarge { bytes }),
                 EndpointEvent::Due => {
                     while let Some((_, request)) = self.retries.pop_front_if(|(at, _)| *at <= Instant::now())
@@ -139,18 +148,18 @@ impl SessionDriver {
         }
     }
 
-    fn dispatch(&mut self, line: &Bytes) {
-        match jsonrpc::parse(line) {
-            Ok(Message::Single(Item::Response(response))) => self.respond(line, &response),
+    fn dispatch(&mut self, message: Bytes) {
+        let bytes = message.len();
+        let received = match wire::binary::split(&message) {
+            Ok((header, payload)) => Received { text: header, payload: Some(payload) },
+            // Any other message; an invalid binary one is no JSON either.
+            Err(_) => Received { text: message, payload: None },
+        };
+        match jsonrpc::parse(&received.text) {
+            Ok(Message::Single(Item::Response(response))) => self.respond(&received, &response),
             Ok(Message::Single(Item::Call(call))) => {
-                let starts = |request: &ClientRequest| {
-                    matches!(request.route, NewRoute::Process(_) | NewRoute::Reattached { .. })
-                };
-                // A start that is sent again later is pending too: its process may write before.
-                let retries = self.retries.iter().map(|(_, request)| request);
-                let has_starts = self.pending.values().chain(retries).any(starts);
-                self.routes.dispatch(line, &call, has_starts);
-                self.acknowledgements.received(line.len(), self.routes.last_event_id());
+                self.routes.dispatch(&received, &call, self.has_starts());
+                self.acknowledgements.received(bytes, self.routes.last_event_id());
             }
             Ok(Message::Batch(_)) => tracing::debug!("ignored a batch from the server"),
             Err(invalid) => {
@@ -159,7 +168,16 @@ impl SessionDriver {
         }
     }
 
-    fn respond(&mut self, line: &Bytes, response: &Response<'_>) {
+    /// Whether the process of a request without a response may have events.
+    pub(super) fn has_starts(&self) -> bool {
+        let starts = |request: &ClientRequest| {
+            matches!(request.route, NewRoute::Process(_) | NewRoute::Reattached { .. })
+        };
+        // A start that is sent again later is pending too: its process may write before.
+        self.pending.values().chain(self.retries.iter().map(|(_, request)| request)).any(starts)
+    }
+
+    fn respond(&mut self, received: &Received, response: &Response<'_>) {
         if let (None, Some(error)) = (&response.id, response.error) {
             return self.fail_unidentified(rpc_error(error.get()));
         }
@@ -168,7 +186,8 @@ impl SessionDriver {
         let result = match (response.result, response.error) {
             (Some(result), _) => {
                 self.routes.open(request.route, result.get());
-                Ok(line.slice_ref(result.get().as_bytes()))
+                let text = received.text.slice_ref(result.get().as_bytes());
+                Ok(Received { text, payload: received.payload.clone() })
             }
             (None, error) => {
                 let error = Error::from(rpc_error(error.map_or("null", |raw| raw.get())));

@@ -51,8 +51,10 @@ pub(super) async fn open(
         }
         connect(target, options, &params).await
     };
-    let opened = tokio::time::timeout(options.connect_timeout, opening).await;
-    opened.unwrap_or_else(|_| Err(timed_out(target, options)))
+    match tokio::time::timeout(options.connect_timeout, opening).await {
+        Ok(opened) => opened,
+        Err(_elapsed) => Err(timed_out(target, options).await),
+    }
 }
 
 /// Connects and sends the first request. If that fails or is dropped, the carrier is stopped.
@@ -85,8 +87,12 @@ pub(super) async fn resume(
     options: &SessionOptions,
     params: &SessionResume,
 ) -> Result<(TargetLink, SessionOpenResult), ResumeError> {
-    let connected = tokio::time::timeout(options.connect_timeout, connect(target, options, params));
-    connected.await.unwrap_or_else(|_| Err(timed_out(target, options))).map_err(|error| match error {
+    let connected = tokio::time::timeout(options.connect_timeout, connect(target, options, params)).await;
+    let connected = match connected {
+        Ok(connected) => connected,
+        Err(_elapsed) => Err(timed_out(target, options).await),
+    };
+    connected.map_err(|error| match error {
         Error::Refused(error) if error.code == codes::UNAUTHORIZED && error.data["retry"] != true => {
             ResumeError::Expired(*error)
         }
@@ -119,7 +125,9 @@ impl From<Error> for ResumeError {
     }
 }
 
-fn timed_out(target: &Target, options: &SessionOptions) -> Error {
+/// The error of a target that does not answer. The next attempt does not use the same shared connection.
+async fn timed_out(target: &Target, options: &SessionOptions) -> Error {
+    crate::dial::abandon_shared(target).await;
     let seconds = options.connect_timeout.as_secs();
     let error = ConnectError::new(target, ConnectStep::Connect, format!("no answer within {seconds} s"));
     error.hint(crate::dial::timeout_hint(target)).transient().into()
@@ -141,7 +149,13 @@ async fn handshake<M: Method<Result = SessionOpenResult>>(
             .hint("update the daemon: `rex target install HOST`");
         return Err(error.into());
     }
-    serde_json::from_str(result.get()).map_err(|error| Error::decode(M::NAME, error))
+    let opened: SessionOpenResult =
+        serde_json::from_str(result.get()).map_err(|error| Error::decode(M::NAME, error))?;
+    if opened.frames.as_deref() == Some(wire::binary::ENCODING) {
+        // Before the next message is read, which may be binary.
+        link.link.outgoing.accept_binary();
+    }
+    Ok(opened)
 }
 
 /// The protocol that the server has chosen.

@@ -30,10 +30,17 @@ pub(crate) struct ClientRequest {
     pub(crate) message: Bytes,
     pub(crate) replay: ReplayPolicy,
     pub(crate) route: NewRoute,
-    /// Receives the text of the result.
-    pub(crate) response: oneshot::Sender<Result<Bytes, Error>>,
+    /// Receives the result.
+    pub(crate) response: oneshot::Sender<Result<Received, Error>>,
     /// The number of times it was sent.
     pub(crate) sent: u32,
+}
+
+/// JSON text from the server, and the payload of the [binary message](wire::binary) that contained it.
+#[derive(Debug)]
+pub(crate) struct Received {
+    pub(crate) text: Bytes,
+    pub(crate) payload: Option<Bytes>,
 }
 
 impl ClientRequest {

@@ -1,6 +1,7 @@
 //! A handle to one session on a target. Cheap to clone; a task owns the link and the state.
 
 mod driver;
+mod early;
 mod handshake;
 pub(crate) mod message;
 mod recover;
@@ -8,6 +9,7 @@ mod routes;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use bytes::Bytes;
 use tokio::sync::{Notify, oneshot, watch};
@@ -18,14 +20,14 @@ use wire::rexd::v1::{self, Method, SessionOpenResult};
 
 use crate::approvals::ApprovalSubscription;
 use crate::connection::{CloseRequest, InboxSender, ReplayPolicy, inbox};
-use crate::error::Error;
+use crate::error::{Disconnect, Error};
 use crate::files::Files;
 use crate::options::SessionOptions;
 use crate::process::{Command, Process};
 use crate::queue::queue;
 use crate::target::Target;
-use driver::SessionDriver;
-use message::{ClientMessage, ClientRequest, NewRoute, ProcessRoute};
+use driver::{Publications, SessionDriver};
+use message::{ClientMessage, ClientRequest, NewRoute, ProcessRoute, Received};
 
 /// A session on a target. It is closed when the last handle, process and watch of it are dropped; its task outlives
 /// them for at most five seconds to do so.
@@ -35,11 +37,26 @@ pub struct Session {
     /// The task that owns the link; [`Session::close`] waits for it.
     tasks: TaskTracker,
     opened: watch::Receiver<Arc<SessionOpenResult>>,
+    connection: watch::Receiver<ConnectionState>,
     next_id: Arc<AtomicU64>,
     drained: Arc<Notify>,
     target: Arc<Target>,
     /// The prefix of the idempotency keys of this session.
     key_prefix: Arc<str>,
+}
+
+/// The state of a session's connection.
+#[derive(Debug, Clone)]
+pub enum ConnectionState {
+    /// Requests are sent, and events are received.
+    Connected,
+    /// The connection was lost; requests wait until there is another one.
+    Reconnecting {
+        /// Why the connection was lost.
+        disconnect: Disconnect,
+        /// For how long the session tries to reconnect.
+        timeout: Duration,
+    },
 }
 
 impl Session {
@@ -50,15 +67,18 @@ impl Session {
         let (link, opened) = Box::pin(handshake::open(&target, &options)).await?;
         let (sender, inbox) = inbox();
         let (publish, published) = watch::channel(Arc::new(opened));
+        let (publish_state, connection) = watch::channel(ConnectionState::Connected);
         let drained = Arc::new(Notify::new());
         let next_id = Arc::new(AtomicU64::new(handshake::FIRST_FREE_ID));
         let target = Arc::new(target);
         let shared = (next_id.clone(), drained.clone());
-        let driver = SessionDriver::new(link, (target.clone(), options), (inbox, publish), shared);
+        let publications = Publications { opened: publish, connection: publish_state };
+        let driver = SessionDriver::new(link, (target.clone(), options), (inbox, publications), shared);
         let tasks = TaskTracker::new();
         tasks.spawn(driver.run());
         tasks.close();
-        Ok(Session { inbox: sender, tasks, opened: published, next_id, drained, target, key_prefix })
+        let opened = published;
+        Ok(Session { inbox: sender, tasks, opened, connection, next_id, drained, target, key_prefix })
     }
 
     /// The server's response to `session.open`, of the current session if it had to be opened again.
@@ -69,6 +89,11 @@ impl Session {
     /// The session's id, which is part of every request.
     pub fn id(&self) -> String {
         self.opened.borrow().session_id.clone()
+    }
+
+    /// The state of the connection. The receiver also sees each later change.
+    pub fn connection_state(&self) -> watch::Receiver<ConnectionState> {
+        self.connection.clone()
     }
 
     /// The target that the session is on.
@@ -102,13 +127,32 @@ impl Session {
 
     /// Attaches to a running process and reads its output from a cursor; 0 is the beginning.
     pub async fn attach(&self, process_id: &str, cursor: u64) -> Result<Process, Error> {
+        let cursor = i64::try_from(cursor).unwrap_or(i64::MAX);
+        self.attach_at(v1::ExecAttach { cursor, ..self.attachment(process_id) }).await
+    }
+
+    /// Attaches to a process that has a terminal: [`Process::attach_result`] has its screen, and its output follows. The
+    /// server must have the capability `exec.attach.screen`.
+    pub async fn attach_screen(&self, process_id: &str) -> Result<Process, Error> {
+        self.attach_at(v1::ExecAttach { screen: true, ..self.attachment(process_id) }).await
+    }
+
+    /// Attaches to a process and reads its output of the last `age`, to about a second. The server must have the capability
+    /// `exec.attach.since`.
+    pub async fn attach_since(&self, process_id: &str, age: Duration) -> Result<Process, Error> {
+        let since_ms = Some(i64::try_from(age.as_millis()).unwrap_or(i64::MAX));
+        self.attach_at(v1::ExecAttach { since_ms, ..self.attachment(process_id) }).await
+    }
+
+    fn attachment(&self, process_id: &str) -> v1::ExecAttach {
+        let process_id = process_id.to_owned();
+        v1::ExecAttach { session_id: self.id(), process_id, ..v1::ExecAttach::default() }
+    }
+
+    async fn attach_at(&self, params: v1::ExecAttach) -> Result<Process, Error> {
         let (events, receiver) = queue(self.drained.clone());
+        let cursor = u64::try_from(params.cursor).unwrap_or(0);
         let route = NewRoute::Process(ProcessRoute { events, cursor, is_detached: true, skipped: 0 });
-        let params = v1::ExecAttach {
-            session_id: self.id(),
-            process_id: process_id.to_owned(),
-            cursor: i64::try_from(cursor).unwrap_or(i64::MAX),
-        };
         let attached = self.request(&params, ReplayPolicy::Safe, route).await?;
         Ok(Process::attached(self.clone(), attached, receiver))
     }
@@ -153,16 +197,37 @@ impl Session {
         replay: ReplayPolicy,
         route: NewRoute,
     ) -> Result<M::Result, Error> {
-        self.request_with::<M>(|id| jsonrpc::request(id, M::NAME, params), replay, route).await
+        let encode = |id| jsonrpc::request(id, M::NAME, params);
+        self.request_with::<M>(encode, replay, route).await.map(|(result, _payload)| result)
     }
 
-    /// Sends a request that the caller encodes.
+    /// Sends a request with bytes, as the connection carries them best.
+    pub(crate) async fn request_bytes<M: v1::PayloadMethod>(
+        &self,
+        params: &M,
+        bytes: &[u8],
+        replay: ReplayPolicy,
+    ) -> Result<M::Result, Error> {
+        let encoding = match self.has_binary_frames() {
+            true => v1::PayloadEncoding::Binary,
+            false => v1::PayloadEncoding::Base64,
+        };
+        let encode = |id| v1::payload_request(id, params, (bytes, encoding));
+        self.request_with::<M>(encode, replay, NewRoute::None).await.map(|(result, _payload)| result)
+    }
+
+    /// Whether the server and the connection carry raw bytes.
+    pub(crate) fn has_binary_frames(&self) -> bool {
+        self.opened.borrow().frames.as_deref() == Some(wire::binary::ENCODING)
+    }
+
+    /// Sends a request that the caller encodes. Returns the result and the payload of its message.
     pub(crate) async fn request_with<M: Method>(
         &self,
         encode: impl FnOnce(u64) -> serde_json::Result<Vec<u8>>,
         replay: ReplayPolicy,
         route: NewRoute,
-    ) -> Result<M::Result, Error> {
+    ) -> Result<(M::Result, Option<Bytes>), Error> {
         let id = self.next_id.fetch_add(1, Ordering::Relaxed);
         let method = M::NAME;
         let message = encode(id).map_err(|error| Error::encode(method, error))?;
@@ -177,7 +242,9 @@ impl Session {
         let mut guard = CancelOnDrop { id, inbox: Some(&self.inbox) };
         let result = result.await.map_err(|_| Error::Closed);
         guard.inbox = None;
-        serde_json::from_slice(&result??).map_err(|error| Error::decode(method, error))
+        let Received { text, payload } = result??;
+        let result = serde_json::from_slice(&text).map_err(|error| Error::decode(method, error))?;
+        Ok((result, payload))
     }
 
     /// A key by which the server recognises a request that is sent twice.

@@ -7,6 +7,7 @@ use tokio::sync::oneshot;
 use tokio::time::Instant;
 use wire::rexd::v1::{ExecAttach, Method as _, SessionOpenResult, SessionResume};
 
+use super::ConnectionState;
 use super::driver::{SessionDriver, can_acknowledge};
 use super::handshake::{self, ResumeError};
 use super::message::{ClientMessage, ClientRequest, NewRoute, ProcessRoute};
@@ -37,6 +38,9 @@ impl SessionDriver {
         if self.options.reconnect_timeout.is_zero() {
             return Err(SessionLoss::Disconnected(disconnect).into());
         }
+        let timeout = self.options.reconnect_timeout;
+        self.connection
+            .send_replace(ConnectionState::Reconnecting { disconnect: disconnect.clone(), timeout });
         let retries = std::mem::take(&mut self.retries).into_iter();
         self.pending.extend(retries.map(|(_, request)| (request.id, request)));
         let opened = self.opened.borrow().clone();
@@ -67,6 +71,7 @@ impl SessionDriver {
             Reconnection::Resumed(link, opened) => self.resume(link, opened, &disconnect),
             Reconnection::Reopened(link, opened, loss) => self.reopen(link, opened, loss),
         }
+        self.connection.send_replace(ConnectionState::Connected);
         Ok(None)
     }
 
@@ -80,7 +85,8 @@ impl SessionDriver {
     fn resume(&mut self, link: TargetLink, opened: SessionOpenResult, disconnect: &Disconnect) {
         self.use_link(link);
         self.acknowledgements.resumed();
-        self.routes.report_loss(opened.lost.unwrap_or(0));
+        let has_starts = self.has_starts();
+        self.routes.report_loss(opened.lost.unwrap_or(0), has_starts);
         let before = self.opened.borrow().resume_token.clone();
         let resume_token = opened.resume_token.clone().or(before);
         self.opened.send_replace(Arc::new(SessionOpenResult { resume_token, lost: None, ..opened }));
@@ -114,7 +120,8 @@ impl SessionDriver {
         detached.extend(self.routes.reset(&error));
         for (process_id, route) in detached {
             let cursor = i64::try_from(route.cursor).unwrap_or(i64::MAX);
-            let params = ExecAttach { session_id: session_id.clone(), process_id, cursor };
+            let session_id = session_id.clone();
+            let params = ExecAttach { session_id, process_id, cursor, ..ExecAttach::default() };
             self.reattach(&params, route);
         }
     }

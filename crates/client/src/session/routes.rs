@@ -8,7 +8,8 @@ use serde::Deserialize;
 use wire::jsonrpc::Call;
 use wire::rexd::v1::{self, FsWatchResult};
 
-use super::message::{NewRoute, ProcessRoute};
+use super::early::EarlyEvents;
+use super::message::{NewRoute, ProcessRoute, Received};
 use crate::approvals::ApprovalEvent;
 use crate::error::Error;
 use crate::files::WatchEvent;
@@ -16,16 +17,13 @@ use crate::options::OutputMode;
 use crate::process::{OutputLoss, ProcessError, ProcessEvent, ProcessEventKind, ProcessExit};
 use crate::queue;
 
-/// Events that are kept for processes whose start has no response yet; further ones are dropped.
-const MAX_EARLY_EVENTS: usize = 1_024;
-
 /// Where the events of a session go.
 pub(super) struct EventRoutes {
     processes: HashMap<String, ProcessRoute>,
     watches: HashMap<String, queue::Sender<WatchEvent>>,
     approvals: Vec<queue::Sender<ApprovalEvent>>,
     /// Events of unknown processes: after a lost connection they may arrive before the response to their start.
-    early: Vec<(String, ProcessEvent)>,
+    early: EarlyEvents,
     /// Processes whose reader is slow.
     slow: Vec<String>,
     last_event_id: u64,
@@ -55,11 +53,14 @@ struct EventNumber {
     event_id: Option<u64>,
 }
 
-/// The process that an event belongs to.
+/// The process that an event or a response belongs to.
 #[derive(Deserialize)]
 struct ProcessParams<'a> {
     #[serde(borrow)]
     process_id: Cow<'a, str>,
+    /// In the response to an attachment: where its output continues.
+    #[serde(default)]
+    cursor: Option<u64>,
 }
 
 impl EventRoutes {
@@ -68,7 +69,7 @@ impl EventRoutes {
             processes: HashMap::new(),
             watches: HashMap::new(),
             approvals: Vec::new(),
-            early: Vec::new(),
+            early: EarlyEvents::default(),
             slow: Vec::new(),
             last_event_id: 0,
             output,
@@ -112,28 +113,29 @@ impl EventRoutes {
     }
 
     /// Adds the route of a process, and delivers the events that arrived before it.
-    fn open_process(&mut self, route: ProcessRoute, result: &str) {
+    fn open_process(&mut self, mut route: ProcessRoute, result: &str) {
         let Ok(params) = serde_json::from_str::<ProcessParams<'_>>(result) else { return };
+        route.cursor = params.cursor.unwrap_or(route.cursor);
         let id = params.process_id.into_owned();
-        let early: Vec<_> = self.early.extract_if(.., |(early, _)| *early == id).collect();
-        self.processes.insert(id, route);
-        for (id, event) in early {
+        let early = self.early.take(&id);
+        self.processes.insert(id.clone(), route);
+        for event in early {
             // The last of them may be the exit, which ends the route.
             self.deliver(&id, event);
         }
     }
 
     /// Delivers an event. While starts are pending, events of unknown processes are kept for them.
-    pub(super) fn dispatch(&mut self, line: &Bytes, call: &Call<'_>, has_starts: bool) {
+    pub(super) fn dispatch(&mut self, received: &Received, call: &Call<'_>, has_starts: bool) {
         let Some(params) = call.params.map(|raw| raw.get()) else { return };
         if !has_starts {
             self.early.clear();
         }
-        let kept = (self.output == OutputMode::Verbatim).then(|| line.clone());
+        let kept = (self.output == OutputMode::Verbatim).then(|| received.text.clone());
         let delivered = match call.method.as_ref() {
-            "exec.stdout" => self.deliver_output(params, kept, ProcessEventKind::Stdout),
-            "exec.stderr" => self.deliver_output(params, kept, ProcessEventKind::Stderr),
-            "pty.output" => self.deliver_output(params, kept, ProcessEventKind::Terminal),
+            "exec.stdout" => self.deliver_output(params, (received, kept), ProcessEventKind::Stdout),
+            "exec.stderr" => self.deliver_output(params, (received, kept), ProcessEventKind::Stderr),
+            "pty.output" => self.deliver_output(params, (received, kept), ProcessEventKind::Terminal),
             "exec.exit" => self.deliver_event::<v1::ExecExit>(params, kept, |exit| {
                 ProcessEventKind::Exit(ProcessExit::from(exit))
             }),
@@ -146,12 +148,10 @@ impl EventRoutes {
             "exec.error" => self.deliver_event::<v1::ExecError>(params, kept, |error| {
                 ProcessEventKind::Error(ProcessError::from(error))
             }),
-            other => self.dispatch_other(other, params, kept),
+            other => self.dispatch_other((other, has_starts), params, kept),
         };
         match delivered {
-            Ok(Some((id, event))) if has_starts && self.early.len() < MAX_EARLY_EVENTS => {
-                self.early.push((id, event))
-            }
+            Ok(Some((id, event))) if has_starts => self.early.push(id, event),
             Ok(_) => {}
             Err(error) => tracing::debug!(%error, method = %call.method, "ignored an invalid event"),
         }
@@ -164,15 +164,16 @@ impl EventRoutes {
     fn deliver_output(
         &mut self,
         params: &str,
-        line: Option<Bytes>,
+        (received, line): (&Received, Option<Bytes>),
         kind: fn(Bytes) -> ProcessEventKind,
     ) -> Result<Option<(String, ProcessEvent)>, serde_json::Error> {
         let params: OutputParams<'_> = serde_json::from_str(params)?;
-        let bytes = match params.encoding.as_ref() {
-            "base64" => wire::base64::decode(&params.data).map_err(serde::de::Error::custom)?,
-            _ => params.data.into_owned().into_bytes(),
+        let bytes = match (&received.payload, params.encoding.as_ref()) {
+            (Some(payload), _) => payload.clone(),
+            (None, "base64") => wire::base64::decode(&params.data).map_err(serde::de::Error::custom)?.into(),
+            (None, _) => params.data.into_owned().into_bytes().into(),
         };
-        let event = ProcessEvent { kind: kind(bytes.into()), cursor: params.cursor, line };
+        let event = ProcessEvent { kind: kind(bytes), cursor: params.cursor, line };
         self.last_event_id = self.last_event_id.max(params.event_id);
         Ok(self.deliver(&params.process_id, event))
     }
@@ -193,7 +194,8 @@ impl EventRoutes {
         let Some(route) = self.processes.get_mut(id) else { return Some((id.to_owned(), event)) };
         let is_last = matches!(event.kind, ProcessEventKind::Exit(_));
         route.push(event);
-        if is_last || route.events.is_closed() {
+        // Without a reader it stays until the exit: its events are not those of a pending start.
+        if is_last {
             self.processes.remove(id);
         } else if route.events.is_full() && !self.slow.iter().any(|slow| slow == id) {
             self.slow.push(id.to_owned());
@@ -203,7 +205,7 @@ impl EventRoutes {
 
     fn dispatch_other(
         &mut self,
-        method: &str,
+        (method, has_starts): (&str, bool),
         params: &str,
         line: Option<Bytes>,
     ) -> Result<Option<(String, ProcessEvent)>, serde_json::Error> {
@@ -218,7 +220,9 @@ impl EventRoutes {
                 self.publish(&ApprovalEvent::Requested(Box::new(serde_json::from_str(params)?)))
             }
             "approval.decided" => self.publish(&ApprovalEvent::Decided(serde_json::from_str(params)?)),
-            "session.lost" => self.report_loss(serde_json::from_str::<v1::SessionLost>(params)?.lost),
+            "session.lost" => {
+                self.report_loss(serde_json::from_str::<v1::SessionLost>(params)?.lost, has_starts)
+            }
             _ => {}
         }
         Ok(None)
@@ -232,7 +236,10 @@ impl EventRoutes {
     }
 
     /// Reports to every process that this many events of the session are lost, possibly its own.
-    pub(super) fn report_loss(&mut self, events: u64) {
+    pub(super) fn report_loss(&mut self, events: u64, has_starts: bool) {
+        if has_starts {
+            self.early.report_loss(events);
+        }
         if events > 0 {
             for route in self.processes.values_mut() {
                 route.push(ProcessEvent {
@@ -253,7 +260,7 @@ impl EventRoutes {
             events.push(WatchEvent { changed: Err(error.clone()), line: None }, 0);
         }
         let (detached, lost): (Vec<_>, Vec<_>) =
-            self.processes.drain().partition(|(_, route)| route.is_detached);
+            self.processes.drain().partition(|(_, route)| route.is_detached && !route.events.is_closed());
         for (_, route) in lost {
             route.fail(error);
         }

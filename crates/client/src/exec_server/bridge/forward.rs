@@ -112,7 +112,6 @@ impl EventForwarder {
         };
         counter.fetch_add(bytes.len() as u64, Ordering::Relaxed);
         self.seq += 1;
-        let mut line = Vec::new();
         let event = OutputEvent {
             method,
             session_id: &self.session_id,
@@ -123,7 +122,7 @@ impl EventForwarder {
             cursor: Some(self.record.cursor()),
             bytes,
         };
-        event.encode(&mut line, self.encoding);
+        let line = event.encode(self.encoding);
         // Waiting here slows the process down when its output is not read.
         self.outgoing.event(line.into()).await.ok();
         if self.limits.bytes.is_some_and(|limit| self.record.cursor() > limit) && !self.is_over_limit {

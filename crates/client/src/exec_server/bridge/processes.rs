@@ -89,6 +89,7 @@ impl BridgeProcess {
     fn to_listed(&self) -> v1::ListedProcess {
         v1::ListedProcess {
             process_id: self.id.clone(),
+            name: None,
             pty_id: self.is_terminal.then(|| self.id.clone()),
             argv: self.argv.clone(),
             cwd: self.cwd.clone(),

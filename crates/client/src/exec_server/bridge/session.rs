@@ -54,6 +54,7 @@ impl Bridge {
             lost: None,
             output_encoding: params.output_encoding.map(|_| lock(&self.encoding).as_str().to_owned()),
             compress: None,
+            frames: None,
             max_frame_bytes: None,
             sandbox: None,
         })
@@ -61,15 +62,18 @@ impl Bridge {
 
     pub(super) fn session_info(&self, _params: v1::SessionInfo) -> Result<v1::SessionInfoResult, RpcError> {
         let running = lock(&self.processes).values().filter(|process| process.is_running()).count();
+        // A statement of its own: the lock is free again when the roots are read.
+        let cwd = lock(&self.cwd).clone();
         Ok(v1::SessionInfoResult {
             session_id: self.session_id.clone(),
-            cwd: lock(&self.cwd).clone(),
+            cwd,
             workspace_roots: self.roots(),
             running_processes: running as u64,
             limits: limits(),
             client_name: None,
             last_event_id: None,
             capabilities: Vec::new(),
+            host: None,
         })
     }
 
