@@ -10,6 +10,7 @@ use tokio::task::JoinSet;
 use crate::approval_prompt;
 use crate::failure::Failure;
 use crate::interrupt::{INTERRUPTED, Interrupt};
+use crate::reconnect_notes;
 use crate::route::{self, Choice};
 
 /// The context that every command receives.
@@ -47,7 +48,7 @@ impl App {
     pub fn options(&self) -> SessionOptions {
         let output = match self.json {
             true => OutputMode::Verbatim,
-            false => OutputMode::Base64,
+            false => OutputMode::Bytes,
         };
         // ssh prompts on the terminal itself, not on stdin and stdout.
         let interactive =
@@ -80,11 +81,17 @@ impl App {
             }
             false => opening.await?,
         };
+        tasks.spawn(reconnect_notes::report(session.connection_state(), self.target_name()));
         if prompts && session.has_capability("approvals") {
             tasks.spawn(approval_prompt::prompt_for_session(session.clone()));
         }
         open_sessions().push(OpenSession { session: session.clone(), _tasks: tasks });
         Ok(session)
+    }
+
+    /// The target as the user knows it: its alias, or its address.
+    fn target_name(&self) -> String {
+        self.choice.alias.clone().unwrap_or_else(|| self.choice.target.to_string())
     }
 
     /// A path on the target: a relative one starts in the directory where commands start.

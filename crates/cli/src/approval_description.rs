@@ -165,8 +165,21 @@ fn unknown_members(operation: &Value) -> Option<String> {
         "diff_cut_bytes",
     ];
     let unknown = operation.as_object()?.iter().filter(|(name, _)| !KNOWN.contains(&name.as_str()));
-    let list: Vec<String> = unknown.map(|(name, value)| format!("{name} = {value}")).collect();
+    let list: Vec<String> = unknown.map(|(name, value)| format!("{name} = {}", plain(value))).collect();
     (!list.is_empty()).then(|| list.join(", "))
+}
+
+/// A value without the punctuation of JSON.
+fn plain(value: &Value) -> String {
+    let join = |parts: Vec<String>| parts.join(" ");
+    match value {
+        Value::String(text) => text.clone(),
+        Value::Array(items) => join(items.iter().map(plain).collect()),
+        Value::Object(members) => {
+            join(members.iter().map(|(name, value)| format!("{name}: {}", plain(value))).collect())
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) => value.to_string(),
+    }
 }
 
 #[cfg(test)]

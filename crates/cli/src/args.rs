@@ -5,6 +5,8 @@ mod examples;
 mod fast_path;
 mod files;
 mod hub;
+mod rsh;
+mod string;
 mod target;
 
 use std::path::PathBuf;
@@ -12,11 +14,14 @@ use std::time::Duration;
 
 use clap::{Args as ArgGroup, Parser, Subcommand, ValueEnum};
 
-pub use fast_path::parse;
+pub use fast_path::{misuse_hint, parse};
 pub use files::{
-    CpArgs, EditArgs, GlobArgs, GrepArgs, LsArgs, PatchArgs, ReadArgs, StatArgs, WatchArgs, WriteArgs,
+    CpArgs, EditArgs, GlobArgs, GrepArgs, LsArgs, MkdirArgs, MvArgs, PatchArgs, ReadArgs, RmArgs, StatArgs,
+    WatchArgs, WriteArgs,
 };
 pub use hub::{LoginArgs, LogoutArgs, RunSignal, RunStartArgs, RunWatchArgs, RunsCommand};
+pub use rsh::{RshArgs, RshCommandLine};
+pub use string::StringArgs;
 pub use target::{TargetAddArgs, TargetCommand, TargetInstallArgs};
 
 /// Run commands, open terminals and work with files on any machine
@@ -66,6 +71,8 @@ pub enum RexCommand {
     Kill(KillArgs),
     /// Wait for a process and exit with its status
     Wait(WaitArgs),
+    /// Remove the logs of ended detached processes
+    Prune,
     /// Print a file, byte for byte
     Read(ReadArgs),
     /// Write stdin to a file
@@ -85,14 +92,28 @@ pub enum RexCommand {
     Grep(GrepArgs),
     /// Show type, size, mode, owner and time of a path
     Stat(StatArgs),
+    /// Create a directory
+    Mkdir(MkdirArgs),
+    /// Rename or move a file or directory on a target
+    Mv(MvArgs),
+    /// Remove files, or directories with -r
+    Rm(RmArgs),
     /// Report changes below a path until Ctrl-C
     Watch(WatchArgs),
     /// Copy files to, from or between targets
     #[command(after_help = examples::CP)]
     Cp(CpArgs),
+    /// Run a command with the command line of ssh, for rsync, git, scp, sftp and Ansible
+    #[command(after_help = examples::RSH)]
+    Rsh(RshArgs),
     /// Manage targets: add, test, choose, and install rexd on them
     #[command(subcommand, after_help = examples::TARGET)]
     Target(TargetCommand),
+    /// Check this client, the registry and every target; exit with 1 if one does not work
+    Doctor,
+    /// Run a command of a stringd daemon on this machine
+    #[command(after_help = examples::STRING)]
+    String(StringArgs),
     /// List and answer approval requests
     #[command(subcommand, after_help = examples::APPROVALS)]
     Approvals(ApprovalsCommand),
@@ -117,6 +138,9 @@ pub enum RexCommand {
     Up(UpArgs),
     /// Print a completion script for a shell
     Completions(CompletionsArgs),
+    /// Print the candidates for a word, for the completion scripts
+    #[command(hide = true)]
+    Complete(CompleteArgs),
     /// Write the manual pages to a directory
     #[command(hide = true)]
     Man(ManArgs),
@@ -137,6 +161,9 @@ pub struct ExecArgs {
     /// Allocate a terminal
     #[arg(long)]
     pub tty: bool,
+    /// Name of the process, for `rex attach`, `logs`, `wait` and `kill`
+    #[arg(long, value_name = "N")]
+    pub name: Option<String>,
     /// Detach: print the process id and exit; the process survives the connection and the daemon
     #[arg(short, long)]
     pub detach: bool,
@@ -146,9 +173,15 @@ pub struct ExecArgs {
     /// Do not forward stdin; the command reads end of file
     #[arg(short = 'n', long)]
     pub no_stdin: bool,
+    /// Forward stdin, as it is without this option; accepted because docker has it
+    #[arg(short, long, conflicts_with = "no_stdin")]
+    pub interactive: bool,
+    /// Run this text with the shell of the target instead of a command: -c 'ls | wc -l'
+    #[arg(short = 'c', value_name = "TEXT", conflicts_with = "command")]
+    pub text: Option<String>,
     /// Command and arguments, passed without a shell
     // An unknown flag before the command is an error; after its first word, everything belongs to the command.
-    #[arg(trailing_var_arg = true, required = true, value_name = "CMD")]
+    #[arg(trailing_var_arg = true, required_unless_present = "text", value_name = "CMD")]
     pub command: Vec<String>,
 }
 
@@ -169,8 +202,8 @@ pub struct ShellArgs {
 /// Arguments of `rex attach`.
 #[derive(Debug, ArgGroup)]
 pub struct AttachArgs {
-    /// Process id as shown by `rex ps`; a unique prefix is enough
-    pub id: String,
+    /// Process id as shown by `rex ps`, a unique prefix of it, or its name [default: the only running process]
+    pub id: Option<String>,
     /// Skip the output so far
     #[arg(long)]
     pub new: bool,
@@ -182,7 +215,7 @@ pub struct AttachArgs {
 /// Arguments of `rex logs`.
 #[derive(Debug, ArgGroup)]
 pub struct LogsArgs {
-    /// Process id as shown by `rex ps`; a unique prefix is enough
+    /// Process id as shown by `rex ps`, a unique prefix of it, or its name
     pub id: String,
     /// Follow the output until the process exits
     #[arg(short, long)]
@@ -190,6 +223,12 @@ pub struct LogsArgs {
     /// Start at this offset of the output
     #[arg(long, value_name = "BYTES", default_value_t = 0)]
     pub cursor: u64,
+    /// Print only the last lines of the output so far, at most 4 MiB
+    #[arg(long, value_name = "N", conflicts_with = "cursor")]
+    pub tail: Option<usize>,
+    /// Print only the output of this time, such as 30s, 10m or 2h, to about a second
+    #[arg(long, value_name = "D", conflicts_with = "cursor", value_parser = duration)]
+    pub since: Option<Duration>,
 }
 
 /// Arguments of `rex ps`.
@@ -203,7 +242,7 @@ pub struct PsArgs {
 /// Arguments of `rex kill`.
 #[derive(Debug, ArgGroup)]
 pub struct KillArgs {
-    /// Process id as shown by `rex ps`; a unique prefix is enough
+    /// Process id as shown by `rex ps`, a unique prefix of it, or its name
     pub id: String,
     /// Send this signal instead of killing the process
     #[arg(short, long, value_name = "SIG")]
@@ -213,7 +252,7 @@ pub struct KillArgs {
 /// Arguments of `rex wait`.
 #[derive(Debug, ArgGroup)]
 pub struct WaitArgs {
-    /// Process id as shown by `rex ps`; a unique prefix is enough
+    /// Process id as shown by `rex ps`, a unique prefix of it, or its name
     pub id: String,
 }
 
@@ -261,16 +300,38 @@ pub enum McpCommand {
     Install {
         /// Agent to configure
         client: McpClient,
-        /// Write the configuration of the current project instead of the user's
+        /// Also turn off the agent's own shell and file tools, where it has a setting for it
         #[arg(long)]
-        project: bool,
-        /// Write without a prompt
-        #[arg(short, long)]
-        yes: bool,
-        /// Show the change without writing it
-        #[arg(long)]
-        dry_run: bool,
+        only: bool,
+        /// Where and how to write
+        #[command(flatten)]
+        options: McpInstallArgs,
     },
+    /// Remove the server from the configuration of an agent, and undo --only
+    Uninstall {
+        /// Agent to configure
+        client: McpClient,
+        /// Where and how to write
+        #[command(flatten)]
+        options: McpInstallArgs,
+    },
+}
+
+/// Common arguments of `rex mcp install` and `rex mcp uninstall`.
+#[derive(Debug, ArgGroup)]
+pub struct McpInstallArgs {
+    /// Name of the server in the configuration, for two targets side by side
+    #[arg(long, value_name = "N", default_value = "rex")]
+    pub name: String,
+    /// Write the configuration of the current project instead of the user's
+    #[arg(long)]
+    pub project: bool,
+    /// Write without a prompt
+    #[arg(short, long)]
+    pub yes: bool,
+    /// Show the change without writing it
+    #[arg(long)]
+    pub dry_run: bool,
 }
 
 /// An agent program that is an MCP client.
@@ -282,6 +343,10 @@ pub enum McpClient {
     Opencode,
     Cursor,
     Vscode,
+    Gemini,
+    Zed,
+    Windsurf,
+    Copilot,
 }
 
 /// Arguments of `rex tools`.
@@ -315,10 +380,10 @@ pub struct CallArgs {
 pub struct UpArgs {
     /// Directory to serve [default: a temporary sample workspace]
     pub workspace: Option<PathBuf>,
-    /// ProcessExit after the demonstration
+    /// Exit after the demonstration
     #[arg(long)]
     pub once: bool,
-    /// Listen on the local network too; clients authenticate with the printed token
+    /// Serve the local network over TLS and print a QR code for a phone
     #[arg(long)]
     pub lan: bool,
 }
@@ -328,6 +393,14 @@ pub struct UpArgs {
 pub struct CompletionsArgs {
     /// Shell: bash, zsh, fish, elvish or powershell
     pub shell: String,
+}
+
+/// Arguments of `rex complete`.
+#[derive(Debug, ArgGroup)]
+pub struct CompleteArgs {
+    /// The words so far, from the name of the program to the one to complete
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+    pub words: Vec<String>,
 }
 
 /// Arguments of `rex man`.

@@ -102,11 +102,12 @@ impl From<Error> for Failure {
             | Error::MissingExit { .. } => Failure::new(message).hint(
                 "the server may be another program or version: `rex target install HOST` installs this one",
             ),
-            Error::Lost(_)
-            | Error::Encode { .. }
-            | Error::Random(_)
-            | Error::ReadInput(_)
-            | Error::Closed => Failure::new(message),
+            Error::Lost(_) => Failure::new(message).hint(
+                "detached processes continue: `rex ps` lists them when the target can be reached again",
+            ),
+            Error::Encode { .. } | Error::Random(_) | Error::ReadInput(_) | Error::Closed => {
+                Failure::new(message)
+            }
         }
     }
 }

@@ -41,8 +41,13 @@ fn misused(error: &clap::Error) -> ExitCode {
         std::env::args_os().take_while(|argument| argument != "--").any(|argument| argument == "--json");
     if wants_json {
         let text = error.to_string();
-        return output::report(&Failure::new(text.trim_start_matches("error: ").trim()), true);
+        let failure = Failure::new(text.trim_start_matches("error: ").trim());
+        let failure = Failure { hint: args::misuse_hint().map(str::to_owned), ..failure };
+        return output::report(&failure, true);
     }
     error.print().ok();
+    if let Some(hint) = args::misuse_hint() {
+        output::hint(hint);
+    }
     ExitCode::from(OWN_FAILURE)
 }

@@ -90,7 +90,8 @@ pub fn write_error(error: io::Error) -> Failure {
 /// Prints a note for people on stderr.
 pub fn note(text: impl std::fmt::Display) {
     // If stderr is closed, there is nowhere to report it.
-    writeln!(io::stderr().lock(), "rex: {}", message(&text.to_string())).ok();
+    let end = crate::terminal::line_end();
+    write!(io::stderr().lock(), "rex: {}{end}", message(&text.to_string())).ok();
 }
 
 /// Prints a failure as JSON on stderr.
@@ -105,6 +106,18 @@ pub fn draw_line(line: &str) {
     let mut stderr = io::stderr().lock();
     // If stderr is closed, there is nowhere to report it.
     write!(stderr, "\r\x1b[2K{}", escape::line(line)).and_then(|()| stderr.flush()).ok();
+}
+
+/// Prints a hint on stderr.
+pub fn hint(text: &str) {
+    // If stderr is closed, there is nowhere to report it.
+    writeln!(io::stderr().lock(), "hint: {}", message(text)).ok();
+}
+
+/// Ends a drawn line, so that the next output is below it.
+pub fn end_line() {
+    // If stderr is closed, there is nowhere to report it.
+    writeln!(io::stderr().lock()).ok();
 }
 
 /// Prints the failure and its hint on stderr; returns the exit status.

@@ -22,6 +22,10 @@ const INPUT_CHUNK: usize = 128 * 1024;
 const EARLY_SIGNAL_WAIT: Duration = Duration::from_secs(2);
 /// Input requests in flight; at this limit stdin is not read.
 const MAX_INPUT_REQUESTS: usize = 16;
+/// The same for typed input, which is short: Ctrl-C must be read while the connection is lost.
+const MAX_TYPED_REQUESTS: usize = 256;
+/// The byte that Ctrl-C types in raw mode.
+const CTRL_C: u8 = 3;
 
 /// How the streams of a process are connected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -30,7 +34,7 @@ pub struct RelayOptions {
     pub json: bool,
     /// What is done with stdin.
     pub input: InputMode,
-    /// Whether the process is detached, so that SIGHUP and SIGTERM only detach from it.
+    /// Whether the process is detached, so that SIGHUP, SIGINT and SIGTERM only detach from it.
     pub is_detached: bool,
 }
 
@@ -43,7 +47,7 @@ pub enum InputMode {
     Untouched,
     /// Forwarded to the process until end of file.
     Forwarded,
-    /// Forwarded to the process's terminal; `~.` detaches.
+    /// Typed on a terminal; `~.` at the start of a line detaches.
     Terminal,
 }
 
@@ -99,7 +103,7 @@ pub async fn relay(
     match options.input {
         InputMode::Closed => {
             let control = control.clone();
-            input.spawn(async move { control.close_input().await.map(|()| false) });
+            input.spawn(async move { control.close_input().await.map(|()| InputEnd::Closed) });
         }
         InputMode::Forwarded => drop(input.spawn(forward(control.clone(), None))),
         InputMode::Terminal => drop(input.spawn(forward(control.clone(), Some(Escape::default())))),
@@ -112,9 +116,12 @@ pub async fn relay(
             signal = signals.next() => {
                 match signal {
                     SignalAction::Signal("HUP" | "TERM") if options.is_detached => return Ok(RelayEnd::Detached),
+                    // A terminal types Ctrl-C into the process; here the signal is for this client.
+                    SignalAction::Signal("INT") if options.is_detached => return Ok(RelayEnd::Detached),
                     SignalAction::Abort(status) => {
                         return Err(Failure::new("interrupted; the command may still be running").status(status));
                     }
+                    SignalAction::Signal("INT") if control.is_reconnecting() => return Err(gave_up()),
                     _ => {}
                 }
                 let control = control.clone();
@@ -125,12 +132,13 @@ pub async fn relay(
                 None => return Err(Failure::new("protocol error: the events of the process ended without its exit")),
             },
             Some(fed) = input.join_next() => match fed {
-                Ok(Ok(true)) => return Ok(RelayEnd::Detached),
+                Ok(Ok(InputEnd::Detached)) => return Ok(RelayEnd::Detached),
+                Ok(Ok(InputEnd::Interrupted)) => return Err(gave_up()),
                 Ok(Err(Error::Refused(error))) if error.code == codes::UNSUPPORTED_CAPABILITY => {
                     output::note(&error.message);
                 }
                 // The process closed its stdin or has exited; its exit event follows.
-                Ok(Ok(false) | Err(Error::Refused(_))) => {}
+                Ok(Ok(InputEnd::Closed) | Err(Error::Refused(_))) => {}
                 Ok(Err(error)) => return Err(error.into()),
                 Err(error) => return Err(Failure::new(format!("cannot read stdin: {error}"))),
             },
@@ -139,14 +147,36 @@ pub async fn relay(
     }
 }
 
-/// Forwards stdin to the process, several requests in flight. Returns whether the user detached.
-async fn forward(control: ProcessControl, mut escape: Option<Escape>) -> Result<bool, Error> {
+/// The failure for a user who does not wait for the connection.
+fn gave_up() -> Failure {
+    Failure::new("interrupted while the connection was lost; the command may still be running")
+        .hint("`rex ps` lists the processes of the target")
+        .status(interrupt::INTERRUPTED)
+}
+
+/// Why stdin is not forwarded any longer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum InputEnd {
+    /// Its end was forwarded.
+    Closed,
+    /// The user detached.
+    Detached,
+    /// The user typed Ctrl-C while the connection was lost.
+    Interrupted,
+}
+
+/// Forwards stdin to the process, several requests in flight.
+async fn forward(control: ProcessControl, mut escape: Option<Escape>) -> Result<InputEnd, Error> {
     let unreadable = |error: std::io::Error| Error::ReadInput(std::sync::Arc::new(error));
     let mut stdin = stdio::input(rustix::stdio::stdin()).map_err(unreadable)?;
     let mut in_flight = JoinSet::new();
     let mut buffer = vec![0; INPUT_CHUNK];
+    let limit = if escape.is_some() { MAX_TYPED_REQUESTS } else { MAX_INPUT_REQUESTS };
     loop {
         let read = stdin.read(&mut buffer).await.map_err(unreadable)?;
+        if escape.is_some() && control.is_reconnecting() && buffer[..read].contains(&CTRL_C) {
+            return Ok(InputEnd::Interrupted);
+        }
         let mut detaches = false;
         let bytes = match &mut escape {
             Some(escape) => {
@@ -156,7 +186,7 @@ async fn forward(control: ProcessControl, mut escape: Option<Escape>) -> Result<
             }
             None => buffer[..read].to_vec(),
         };
-        while in_flight.len() >= MAX_INPUT_REQUESTS || ((read == 0 || detaches) && !in_flight.is_empty()) {
+        while in_flight.len() >= limit || ((read == 0 || detaches) && !in_flight.is_empty()) {
             if let Some(Ok(Err(error))) = in_flight.join_next().await {
                 return Err(error);
             }
@@ -167,11 +197,11 @@ async fn forward(control: ProcessControl, mut escape: Option<Escape>) -> Result<
             in_flight.spawn(async move { control.input(&bytes).await });
         }
         if detaches {
-            return Ok(true);
+            return Ok(InputEnd::Detached);
         }
         if read == 0 {
             control.close_input().await?;
-            return Ok(false);
+            return Ok(InputEnd::Closed);
         }
     }
 }

@@ -1,6 +1,7 @@
 //! The local terminal: raw mode, its size, and the escape sequence.
 
 use std::os::fd::BorrowedFd;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use client::TerminalSize;
 use rustix::termios::{OptionalActions, Termios, isatty, tcgetattr, tcgetwinsize, tcsetattr};
@@ -27,6 +28,7 @@ impl RawMode {
         let mut raw = before.clone();
         raw.make_raw();
         tcsetattr(stdin, OptionalActions::Now, &raw).map_err(std::io::Error::from)?;
+        IS_RAW.store(true, Ordering::Relaxed);
         Ok(Some(RawMode { before }))
     }
 }
@@ -35,6 +37,18 @@ impl Drop for RawMode {
     fn drop(&mut self) {
         // A closed terminal needs no restoring.
         tcsetattr(rustix::stdio::stdin(), OptionalActions::Drain, &self.before).ok();
+        IS_RAW.store(false, Ordering::Relaxed);
+    }
+}
+
+/// Whether the terminal is in raw mode.
+static IS_RAW: AtomicBool = AtomicBool::new(false);
+
+/// The end of a line on stderr; in raw mode the terminal does not move to the first column by itself.
+pub fn line_end() -> &'static str {
+    match IS_RAW.load(Ordering::Relaxed) {
+        true => "\r\n",
+        false => "\n",
     }
 }
 

@@ -114,6 +114,8 @@ fn a_key_that_is_refused_and_a_rexd_that_is_missing() {
          hint: install it with `rex target install machine --root DIR`\n"
     );
     sandbox.write("ssh/authorized_keys", "");
+    // The connection that is open needs no key.
+    support::text(sandbox, &["target", "close", "box"]);
     let said = refusal(sandbox, &["-t", "box", "exec", "--", "true"]);
     assert!(
         said.starts_with("rex: cannot log in to ssh:machine: ") && said.contains("Permission denied"),

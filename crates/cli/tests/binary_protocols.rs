@@ -1,4 +1,4 @@
-//! Programs that speak a protocol over `rex exec` in the place of ssh: rsync, sftp, scp, git and Ansible. Every answer arrives
+//! Programs that speak a protocol over `rex rsh` in the place of ssh: rsync, sftp, scp, git and Ansible. Every answer arrives
 //! before the next request, whatever its last byte is, and every byte is copied.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on says so and ends")]
 
@@ -9,7 +9,6 @@ mod trees;
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::{Read as _, Write as _};
-use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::sync::mpsc;
@@ -76,24 +75,6 @@ fn each_answer_arrives_before_the_next_request() {
     converse(through_exec_server);
 }
 
-/// A program in the place of ssh, with its arguments: it runs the command after the host, or the subsystem sftp.
-const IN_PLACE_OF_SSH: &str = r#"#!/bin/sh
-subsystem=
-while [ $# -gt 0 ]; do
-    case $1 in
-        --) shift; break ;;
-        -s) subsystem=1 ;;
-        -[oplFiSJ]) shift ;;
-        -*) ;;
-        *) break ;;
-    esac
-    shift
-done
-shift
-[ -z "$subsystem" ] || set -- "$SFTP_SERVER"
-REX_REXD="$REXD" exec "$REX" exec -- sh -c "$*"
-"#;
-
 /// A sandbox with files to transfer, and the program in the place of ssh.
 struct Transfers {
     sandbox: Sandbox,
@@ -104,14 +85,18 @@ struct Transfers {
 impl Transfers {
     fn new() -> Transfers {
         let sandbox = Sandbox::new();
-        let ssh = sandbox.write("ssh", IN_PLACE_OF_SSH);
-        fs::set_permissions(&ssh, fs::Permissions::from_mode(0o755)).unwrap();
+        sandbox.link("rex-rsh", REX);
+        // The names that the programs below have for this machine.
+        let here = serde_json::json!({ "transport": "local", "workspaceRoots": [sandbox.root().parent()] });
+        let registry =
+            serde_json::json!({ "version": 1, "targets": { "host": here, "sftp": here, "piped": here } });
+        sandbox.write("home/config/rexd/targets.json", registry.to_string());
         // Their bytes end and begin characters anywhere.
         for (number, length) in [0, 1, 3, 1000, 32_768, 65_537, 700_001].into_iter().enumerate() {
             sandbox.write(&format!("files/{number}"), noise(length));
         }
         sandbox.write("files/below/text", "grün ✓ 😀\n".repeat(5000));
-        let files = sandbox.path("files");
+        let [files, ssh] = ["files", "rex-rsh"].map(|name| sandbox.path(name));
         Transfers { sandbox, ssh, files }
     }
 
@@ -123,10 +108,7 @@ impl Transfers {
     /// A program that finds what it needs to reach the target.
     fn command(&self, program: impl AsRef<Path>) -> Command {
         let mut command = self.sandbox.command(program);
-        command
-            .env("REX", REX)
-            .env("REXD", testkit::programs::program("rexd"))
-            .env("SFTP_SERVER", sftp_server());
+        command.env("REX_REXD", testkit::programs::program("rexd"));
         command.current_dir(self.sandbox.root());
         command
     }
@@ -154,13 +136,6 @@ impl Transfers {
     }
 }
 
-fn sftp_server() -> &'static str {
-    let servers =
-        ["/usr/lib/openssh/sftp-server", "/usr/libexec/openssh/sftp-server", "/usr/libexec/sftp-server"];
-    let server = servers.into_iter().find(|path| Path::new(path).exists());
-    server.expect("no sftp-server: apt-get install openssh-sftp-server")
-}
-
 /// Runs the command, which must end, and returns its output.
 fn ended(command: &mut Command) -> Output {
     let [stdout, stderr] = [(); 2].map(|()| Log::new());
@@ -185,7 +160,7 @@ fn rsync_copies_every_byte_in_both_directions() {
         transfers.both_directions(transfer, |from, to, is_upload| {
             let [from, to] = [from, to].map(|path| path.join(""));
             let mut rsync = transfers.command("rsync");
-            rsync.arg("-a").arg("-e").arg(&transfers.ssh);
+            rsync.arg("-a").arg("-e").arg(format!("{REX} rsh"));
             match is_upload {
                 true => rsync.arg(from).arg(remote(&to)),
                 false => rsync.arg(remote(&from)).arg(to),
@@ -233,7 +208,7 @@ fn git_pushes_fetches_and_clones_every_byte() {
     let [bare, ours, theirs] = ["bare.git", "ours", "theirs"].map(|name| transfers.sandbox.path(name));
     let git = |directory: &Path, transfer: usize, arguments: &[&str]| {
         let mut git = transfers.command("git");
-        git.env("GIT_SSH_COMMAND", &transfers.ssh).env("GIT_SSH_VARIANT", "ssh");
+        git.env("GIT_SSH_COMMAND", format!("{REX} rsh"));
         for who in ["AUTHOR", "COMMITTER"] {
             git.env(format!("GIT_{who}_NAME"), "test").env(format!("GIT_{who}_EMAIL"), "test@example.org");
         }

@@ -87,24 +87,27 @@ fn a_second_run_copies_only_what_is_different() {
 }
 
 #[test]
-fn things_go_where_cp_would_put_them() {
+fn a_directory_becomes_the_destination_and_a_trailing_slash_means_into_it() {
     for (source, target, goes_to) in [
         ("../file", ":", "file"),
         ("../file", ":.", "file"),
         ("../file", ":dir", "dir/file"),
         ("../file", ":dir/", "dir/file"),
+        ("../file", ":new/", "new/file"),
         ("../file", ":new", "new"),
         ("../file", ":old", "old"),
         ("../file", ":no/such/dir/new", "no/such/dir/new"),
         ("../tree", ":new", "new/leaf"),
         ("../tree", ":new/", "new/tree/leaf"),
-        ("../tree", ":dir", "dir/tree/leaf"),
+        ("../tree", ":dir", "dir/leaf"),
+        ("../tree/", ":dir", "dir/leaf"),
         ("../tree/", ":dir/", "dir/tree/leaf"),
         ("../tree/.", ":dir", "dir/leaf"),
         ("../tree/.", ":new", "new/leaf"),
         ("../tree", ":", "tree/leaf"),
         ("../link", ":dir", "dir/link"),
-        ("../links", ":dir", "dir/links/leaf"),
+        ("../links", ":dir", "dir/leaf"),
+        ("../links", ":dir/", "dir/links/leaf"),
     ] {
         let sandbox = Sandbox::new();
         sandbox.write("file", "text");
@@ -123,7 +126,7 @@ fn things_go_where_cp_would_put_them() {
     sandbox.write("tree/leaf", "text");
     sandbox.write("root/old", "old");
     for (arguments, says) in [
-        (["../file", ":new/"], "new/: not a directory"),
+        (["../file", ":old/"], "old/: not a directory"),
         (["../tree", ":old"], "it is a file"),
         (["../missing", ":new"], "no such file"),
         ([":missing", "../new"], "no such file"),
@@ -136,13 +139,13 @@ fn things_go_where_cp_would_put_them() {
 }
 
 #[test]
-fn links_and_special_files_are_left_out_and_told_unless_links_are_followed() {
+fn links_are_copied_or_followed_and_special_files_are_left_out_and_told() {
     let sandbox = Sandbox::new();
     sandbox.write("src/file", "text");
     sandbox.write("elsewhere/leaf", "more");
-    for (name, leads) in
-        [("to-file", "file"), ("to-dir", "../elsewhere"), ("broken", "nowhere"), ("loop", ".")]
-    {
+    const LINKS: [(&str, &str); 4] =
+        [("to-file", "file"), ("to-dir", "../elsewhere"), ("broken", "nowhere"), ("loop", ".")];
+    for (name, leads) in LINKS {
         symlink(leads, sandbox.path("src").join(name)).unwrap();
     }
     let _socket = UnixListener::bind(sandbox.path("src/socket")).unwrap();
@@ -155,12 +158,16 @@ fn links_and_special_files_are_left_out_and_told_unless_links_are_followed() {
         let said = String::from_utf8(output.stderr).unwrap();
         let summary: Value = serde_json::from_slice(&output.stdout).unwrap();
         assert_eq!(
-            (output.status.code(), &summary["files"], &summary["left_out"]),
-            (Some(0), &1.into(), &5.into())
+            (output.status.code(), &summary["files"], &summary["links"], &summary["left_out"]),
+            (Some(0), &1.into(), &4.into(), &1.into())
         );
-        for name in ["to-file: symbolic link", "to-dir: symbolic link", "socket: not a file or directory"] {
-            assert!(said.contains(name), "{said}");
+        assert!(said.contains("socket: not a file or directory"), "{said}");
+        for (name, leads) in LINKS {
+            let copied = fs::read_link(sandbox.path(format!("{prefix}plain/{name}"))).unwrap();
+            assert_eq!(copied.to_str(), Some(leads), "{name}");
         }
+        let again = cp(&sandbox, &[source, target]);
+        assert_eq!((&again["skipped"], &again["links"]), (&5.into(), &0.into()), "{source}");
         let followed = cp(&sandbox, &["--follow", source, &target.replace("plain", "whole")]);
         assert_eq!((&followed["files"], &followed["left_out"]), (&3.into(), &3.into()), "{source}");
         let path = |name: &str| format!("{prefix}whole/{name}");
@@ -249,8 +256,11 @@ fn what_is_on_one_target_is_copied_there_and_between_two_it_passes_through_us() 
     sandbox.write("root/src/leaf", "text");
     sandbox.write("root/src/large", noise(2 << 20));
     fs::create_dir(sandbox.path("root/dir")).unwrap();
-    cp(&sandbox, &[":src", ":dir"]);
+    cp(&sandbox, &[":src", ":dir/"]);
     assert_eq!(tree(&sandbox.path("root/src")), tree(&sandbox.path("root/dir/src")));
+    cp(&sandbox, &[":src", ":again"]);
+    cp(&sandbox, &[":src", ":again"]);
+    assert_eq!(tree(&sandbox.path("root/src")), tree(&sandbox.path("root/again")));
     cp(&sandbox, &[":src/leaf", ":named"]);
     assert_eq!(sandbox.read("root/named"), "text");
     let served = testkit::serve::ServedDaemon::start(&program("rexd"), &sandbox);

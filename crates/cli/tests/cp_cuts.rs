@@ -199,9 +199,9 @@ fn a_tree_whose_copy_was_killed_goes_on_in_the_same_place() {
     let summary = world.copies("../tree", ":copied");
     assert!(summary["skipped"].as_u64().unwrap() >= 1, "{summary}");
     assert_eq!(trees::tree(&world.sandbox.path("tree")), trees::tree(&world.sandbox.path("root/copied")));
-    // A finished copy is a directory like any other.
-    world.copies("../tree", ":copied");
-    assert!(world.sandbox.path("root/copied/tree/00").exists());
+    let again = world.copies("../tree", ":copied");
+    assert_eq!((&again["files"], &again["skipped"]), (&0.into(), &40.into()), "{again}");
+    assert!(!world.sandbox.path("root/copied/tree").exists(), "a second run updates the same directory");
 }
 
 #[test]

@@ -11,10 +11,11 @@ use std::time::Instant;
 use serde_json::Value;
 use support::{rex, run, text};
 use testkit::daemon::PATIENCE;
+use testkit::http::Http;
 use testkit::proc::watch;
 use testkit::screen::Screen;
 use testkit::tries::Tries;
-use world::{HOST, HubWorld, with_input};
+use world::{HOST, HubWorld, PASSWORD, with_input};
 
 /// The host as a target.
 const TARGET: &str = "hub:host-a";
@@ -115,23 +116,53 @@ fn the_role_at_the_hub_limits_the_session_and_a_removed_user_loses_it() {
     assert!(String::from_utf8(output.stderr).unwrap().contains("rex login"));
 }
 
+/// The first pending request, once there is one.
+fn pending(world: &HubWorld) -> Value {
+    let mut tries = Tries::within(3 * PATIENCE, "the request is pending");
+    loop {
+        let list = text(&world.sandbox, &["approvals", "list", "-t", "hub:", "--json"]);
+        let list: Value = serde_json::from_str(&list).unwrap();
+        if list[0]["request_id"].is_string() {
+            return list[0].clone();
+        }
+        tries.again();
+    }
+}
+
+#[test]
+fn the_reason_of_a_denial_reaches_the_agent() {
+    let ask = "[policy]\ndefault = \"allow\"\n[[policy.rules]]\nname = \"touching\"\naction = \"ask\"\nargv = [\"touch\", \"*\"]\n";
+    let mut world = HubWorld::with_config(ask);
+    world.start_host();
+    world.sign_in("olga");
+    let asking = rex(&world.sandbox, &["exec", "--json", "-t", TARGET, "--", "touch", "made"])
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let row = pending(&world);
+    let body = r#"{"username":"olga","password":"PASSWORD"}"#.replace("PASSWORD", PASSWORD);
+    let ask_hub = |path: &str, headers: &[String], body: &str| {
+        let mut http = Http::connect(world.proxy.addresses.http).unwrap();
+        http.ask(path, headers, Some(body.as_bytes())).unwrap()
+    };
+    let signed_in: Value = serde_json::from_str(&ask_hub("/auth/login", &[], &body).body).unwrap();
+    let token = format!("Authorization: Bearer {}", signed_in["access_token"].as_str().unwrap());
+    let (run, request) = (row["run_id"].as_str().unwrap(), row["request_id"].as_str().unwrap());
+    let path = format!("/approvals/{run}/{request}");
+    let denied = ask_hub(&path, &[token], r#"{"decision":"deny","reason":"not on Friday"}"#);
+    assert_eq!(denied.head.status, 204, "{}", denied.body);
+    let output = asking.wait_with_output().unwrap();
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(said.contains("denied by user:olga: not on Friday"), "{said}");
+}
+
 #[test]
 fn a_question_of_the_policy_is_answered_over_the_hub_with_its_true_text() {
     let ask = "[policy]\ndefault = \"allow\"\n[[policy.rules]]\nname = \"touching\"\naction = \"ask\"\nargv = [\"touch\", \"*\"]\n";
     let mut world = HubWorld::with_config(ask);
     world.start_host();
     world.sign_in("olga");
-    let pending = |world: &HubWorld| {
-        let mut tries = Tries::within(3 * PATIENCE, "the request is pending");
-        loop {
-            let list = text(&world.sandbox, &["approvals", "list", "-t", "hub:", "--json"]);
-            let list: Value = serde_json::from_str(&list).unwrap();
-            if let Some(id) = list[0]["request_id"].as_str() {
-                return id.to_owned();
-            }
-            tries.again();
-        }
-    };
     for (decision, made) in [("approve", true), ("deny", false)] {
         let name = format!("{decision}-token=SECRET");
         let asking = rex(&world.sandbox, &["exec", "--json", "-t", TARGET, "--", "touch", &name])
@@ -139,7 +170,7 @@ fn a_question_of_the_policy_is_answered_over_the_hub_with_its_true_text() {
             .stderr(Stdio::piped())
             .spawn()
             .unwrap();
-        let id = pending(&world);
+        let id = pending(&world)["request_id"].as_str().unwrap().to_owned();
         let table = text(&world.sandbox, &["approvals", "list", "-t", TARGET]);
         assert!(table.contains(&name) && table.contains(HOST), "{table}");
         world.sign_in("viktor");

@@ -3,7 +3,7 @@
 
 mod support;
 
-use std::io::Read;
+use std::io::{BufRead as _, BufReader, Read};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -14,7 +14,7 @@ use testkit::programs::program;
 use testkit::proxy::{CutKind, Direction, Proxy};
 use testkit::sandbox::Sandbox;
 use testkit::screen::Screen;
-use testkit::serve::ServedDaemon;
+use testkit::serve::{Addresses, ServedDaemon};
 use testkit::sshd::Sshd;
 use testkit::tries::Tries;
 
@@ -215,6 +215,64 @@ fn a_daemon_that_is_killed_ends_the_command_with_an_error_that_says_what_is_know
     assert_eq!(output.status.code(), Some(255), "{said}");
     assert!(said.contains("the session is lost"), "{said}");
     assert!(said.contains(&format!("{} bytes of output were received", daemon.len() + 1)), "{said}");
+}
+
+/// A command over a connection that is lost for good after its first line.
+fn start_and_cut(sandbox: &Sandbox, options: &[&str], wait: impl FnOnce(Command) -> Cut) -> Cut {
+    let served = ServedDaemon::start(&program("rexd"), sandbox);
+    let proxy = Proxy::start(&served.addresses, &sandbox.path("."));
+    let target = format!("unix:{}", proxy.addresses.unix.display());
+    let words =
+        [&["-t", &target, "exec"], options, &["--", "sh", "-c", "echo ready; exec sleep 1000"]].concat();
+    let cut = wait(support::rex(sandbox, &words));
+    let nowhere = Addresses { unix: sandbox.path("nothing.sock"), ..served.addresses.clone() };
+    proxy.redirect(&nowhere);
+    proxy.cut(CutKind::Closed);
+    Cut { _machine: Some((served, proxy)), ..cut }
+}
+
+/// A `rex` whose connection is lost, and the proxy that keeps refusing another one.
+#[derive(Default)]
+struct Cut {
+    child: Option<Child>,
+    screen: Option<Screen>,
+    _machine: Option<(ServedDaemon, Proxy)>,
+}
+
+#[test]
+fn a_lost_connection_is_reported_at_once_and_ctrl_c_ends_the_wait() {
+    let sandbox = Sandbox::new();
+    let cut = start_and_cut(&sandbox, &["-n"], |mut command| {
+        let mut rex = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let mut ready = [0; 6];
+        rex.stdout.as_mut().unwrap().read_exact(&mut ready).unwrap();
+        Cut { child: Some(rex), ..Cut::default() }
+    });
+    let mut rex = cut.child.unwrap();
+    let mut said = String::new();
+    BufReader::new(rex.stderr.take().unwrap()).read_line(&mut said).unwrap();
+    assert!(
+        said.starts_with("rex: connection to unix:") && said.contains("lost, retrying for 55 s"),
+        "{said}"
+    );
+    kill_process(Pid::from_child(&rex), Signal::INT).unwrap();
+    assert_eq!(rex.wait().unwrap().code(), Some(130));
+}
+
+#[test]
+fn ctrl_c_that_is_typed_ends_the_wait_for_a_connection_too() {
+    let sandbox = Sandbox::new();
+    let cut = start_and_cut(&sandbox, &["--tty"], |command| {
+        let mut screen = Screen::start(&command, 120, 24);
+        screen.shows("ready");
+        Cut { screen: Some(screen), ..Cut::default() }
+    });
+    let mut screen = cut.screen.unwrap();
+    screen.shows("lost, retrying for 55 s");
+    screen.type_in("\x03");
+    let (status, seen) = screen.end();
+    assert_eq!(status.code(), Some(130), "{seen}");
+    assert!(seen.contains("interrupted while the connection was lost"), "{seen}");
 }
 
 #[test]

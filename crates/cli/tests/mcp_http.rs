@@ -3,38 +3,15 @@
 
 mod mcp;
 
-use std::io::{Read as _, Write as _};
-use std::net::TcpStream;
+use std::io::Read as _;
 use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
+use std::time::Duration;
 
-use mcp::{Http, McpWorkspace};
+use mcp::McpWorkspace;
+use mcp::raw_http::{post, request};
 use serde_json::{Value, json};
-
-/// One request on a connection of its own: status, headers, body.
-fn post(server: &Http, headers: &[(&str, &str)], body: &Value) -> (u16, String, String) {
-    let address = server.url.strip_prefix("http://").unwrap().strip_suffix("/mcp").unwrap();
-    let mut stream = TcpStream::connect(address).unwrap();
-    let body = body.to_string();
-    let mut request =
-        format!("POST /mcp HTTP/1.1\r\nContent-Length: {}\r\nConnection: close\r\n", body.len());
-    let usual = [
-        ("Host", address),
-        ("Content-Type", "application/json"),
-        ("Accept", "application/json, text/event-stream"),
-    ];
-    for (name, value) in usual.iter().filter(|(name, _)| !headers.iter().any(|(given, _)| given == name)) {
-        request.push_str(&format!("{name}: {value}\r\n"));
-    }
-    for (name, value) in headers {
-        request.push_str(&format!("{name}: {value}\r\n"));
-    }
-    stream.write_all(format!("{request}\r\n{body}").as_bytes()).unwrap();
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).unwrap();
-    let (head, body) = answer.split_once("\r\n\r\n").unwrap();
-    let status = head.split(' ').nth(1).unwrap().parse().unwrap();
-    (status, head.to_lowercase(), body.to_owned())
-}
+use testkit::tries::Tries;
 
 fn hello() -> Value {
     json!({ "jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {
@@ -113,4 +90,57 @@ fn clients_do_not_see_each_others_processes_end() {
     assert_eq!(seen["isError"], true, "{seen}");
     let seen = call(&one, "bash_output", json!({ "process_id": id, "cursor": 0 }));
     assert_eq!(seen["structuredContent"]["output"], "mine\n", "{seen}");
+}
+
+#[test]
+fn a_session_belongs_to_the_token_that_opened_it() {
+    let place = McpWorkspace::open();
+    let server = place.serve_http(Some("a-token-of-ours,a-token-of-theirs"));
+    let ours = ("Authorization", "Bearer a-token-of-ours");
+    let (_, head, _) = post(&server, &[ours], &hello());
+    let id = head.lines().find_map(|line| line.strip_prefix("mcp-session-id: ")).unwrap().to_owned();
+    let call = |token| {
+        let headers = [token, ("Mcp-Session-Id", id.as_str()), ("MCP-Protocol-Version", "2025-11-25")];
+        let params = json!({ "name": "bash", "arguments": { "command": "echo hello" } });
+        post(
+            &server,
+            &headers,
+            &json!({ "jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": params }),
+        )
+        .2
+    };
+    let refused = call(("Authorization", "Bearer a-token-of-theirs"));
+    assert!(refused.contains("the session belongs to another token"), "{refused}");
+    assert!(call(ours).contains("hello"));
+}
+
+/// The Python SDK warns about any other status than 200 and 204.
+#[test]
+fn a_client_that_ends_its_session_gets_204_and_its_processes_end() {
+    let place = McpWorkspace::open();
+    let server = place.serve_http(Some("a-token-of-ours"));
+    let token = ("Authorization", "Bearer a-token-of-ours");
+    let (_, head, _) = post(&server, &[token], &hello());
+    let id = head.lines().find_map(|line| line.strip_prefix("mcp-session-id: ")).unwrap().to_owned();
+    let headers = [token, ("Mcp-Session-Id", id.as_str()), ("MCP-Protocol-Version", "2025-11-25")];
+    post(&server, &headers, &json!({ "jsonrpc": "2.0", "method": "notifications/initialized" }));
+    let arguments =
+        json!({ "command": "echo $$ > pid.new; mv pid.new pid; exec sleep 1000", "background": true });
+    let params = json!({ "name": "bash", "arguments": arguments });
+    post(&server, &headers, &json!({ "jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": params }));
+    let mut tries = Tries::within(Duration::from_secs(60), "the process");
+    while !place.sandbox.path("root/pid").exists() {
+        tries.again();
+    }
+    let process = format!("/proc/{}", place.sandbox.read("root/pid").trim());
+    assert!(Path::new(&process).exists());
+    assert_eq!(request(&server, "DELETE", &headers, "").0, 204);
+    assert_eq!(request(&server, "DELETE", &headers, "").0, 404);
+    let ping = json!({ "jsonrpc": "2.0", "id": 3, "method": "ping" });
+    assert_eq!(post(&server, &headers, &ping).0, 404);
+    assert_eq!(request(&server, "DELETE", &[token], "").0, 400);
+    let mut tries = Tries::within(Duration::from_secs(60), "the end of the process");
+    while Path::new(&process).exists() {
+        tries.again();
+    }
 }

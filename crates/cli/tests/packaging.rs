@@ -77,11 +77,18 @@ fn groff_takes_every_page() {
 fn bash_completes_commands_and_flags() {
     let completed = |words: &[&str]| -> BTreeSet<String> {
         let script = r#"source "$1"; shift
-            COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _rex rex "${COMP_WORDS[COMP_CWORD]}" "${COMP_WORDS[COMP_CWORD-1]}"
+            COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); COMP_LINE="$*"; COMP_POINT=${#COMP_LINE}; _rex rex "${COMP_WORDS[COMP_CWORD]}" "${COMP_WORDS[COMP_CWORD-1]}"
             printf '%s\n' "${COMPREPLY[@]}""#;
         let file = packaged("completions/rex.bash");
-        let output =
-            Command::new("bash").args(["-c", script, "bash"]).arg(file).args(words).output().unwrap();
+        let programs = Path::new(env!("CARGO_BIN_EXE_rex")).parent().unwrap();
+        let output = Command::new("bash")
+            .env("PATH", format!("{}:/usr/bin:/bin", programs.display()))
+            .env("REX_COMPLETE_MS", "60000")
+            .args(["-c", script, "bash"])
+            .arg(file)
+            .args(words)
+            .output()
+            .unwrap();
         String::from_utf8(output.stdout).unwrap().lines().map(str::to_owned).collect()
     };
     let of = |words: &[&str]| -> BTreeSet<String> { words.iter().map(|word| word.to_string()).collect() };

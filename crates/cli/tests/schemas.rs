@@ -64,8 +64,8 @@ fn the_arguments_are_those_that_were_agreed() {
         tool["inputSchema"]["properties"].as_object().unwrap().keys().map(mark).collect::<Vec<_>>().join(" ")
     };
     for (name, expected) in [
-        ("bash", "background? command cwd? timeout_ms?"),
-        ("bash_output", "cursor? process_id"),
+        ("bash", "background? command cwd? detach? timeout_ms?"),
+        ("bash_output", "cursor? process_id until? wait_ms?"),
         ("bash_input", "data eof? process_id"),
         ("kill", "process_id signal?"),
         ("read", "limit? offset? path"),
@@ -74,7 +74,7 @@ fn the_arguments_are_those_that_were_agreed() {
         ("patch", "patch_text"),
         ("list", "path?"),
         ("glob", "path? pattern"),
-        ("grep", "include? path? pattern"),
+        ("grep", "context? include? multiline? output_mode? path? pattern"),
         ("stat", "path"),
     ] {
         assert_eq!(arguments(name), expected, "{name}");

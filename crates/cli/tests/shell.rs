@@ -105,7 +105,7 @@ fn names_from_elsewhere_do_not_speak_to_the_terminal() {
         // What it would have cleared is still to be seen.
         assert!(status.success() && seen.contains("[2Jb"), "{arguments:?}: {seen}");
     }
-    assert!(text(&sandbox, &["glob", "a*"]).ends_with("/a\x1b[2Jb\n"), "programs get the name as it is");
+    assert_eq!(text(&sandbox, &["glob", "a*"]), "a\x1b[2Jb\n", "programs get the name as it is");
 }
 
 #[test]
@@ -202,4 +202,34 @@ fn a_window_that_is_closed_leaves_what_ran_in_it() {
     let listed = text(&sandbox, &["ps"]);
     assert!(listed.contains(&id), "{listed}");
     assert!(support::run(&sandbox, &["kill", &id]).status.success());
+}
+
+#[test]
+fn attaching_shows_the_screen_and_repeats_neither_history_nor_queries() {
+    let sandbox = Sandbox::new();
+    let mut screen = shell(&sandbox, 80, 24);
+    screen.type_in("echo cleared $((40+2)); clear; printf '\\033[6n\\033[32mgreen\\033[0m\\n'\r");
+    screen.shows("green");
+    screen.type_in("vim -u NONE -c 'set noswapfile mouse=a' page\r");
+    screen.shows("\"page\"");
+    screen.type_in("ione\rtwo\x1b");
+    screen.shows("two");
+    screen.type_in("\r~.");
+    let (status, seen) = screen.end();
+    assert!(status.success(), "{seen}");
+
+    let mut again = Screen::start(&rex(&sandbox, &["attach"]), 80, 24);
+    again.until("show the page", |seen| seen.starts_with("one\ntwo\n"));
+    again.type_in(":q!\r");
+    again.until("show what was below the page", |seen| {
+        seen.contains("green") && seen.contains("set noswapfile") && seen.trim_end().ends_with("ready>")
+    });
+    let raw = again.raw();
+    for query in ["\x1b[6n", "\x1b[c", "\x1b[>c", "\x1b[0c"] {
+        assert!(!raw.contains(query), "{query:?} was sent again: {raw:?}");
+    }
+    assert!(!raw.contains("cleared 42"), "the history was sent again: {raw:?}");
+    assert!(raw.contains("\x1b[32m"), "colours are kept: {raw:?}");
+    again.type_in("exit 5\r");
+    assert_eq!(again.end().0.code(), Some(5));
 }

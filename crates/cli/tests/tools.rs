@@ -3,8 +3,6 @@
 
 mod mcp;
 
-use std::time::{Duration, Instant};
-
 use mcp::McpWorkspace;
 use serde_json::{Value, json};
 
@@ -150,7 +148,8 @@ fn output_that_is_no_text_is_shown_safely_and_can_be_had_exactly() {
     let place = McpWorkspace::open();
     let ran = place.ok("bash", json!({ "command": "printf 'a\\377\\000b'" }));
     assert!(words(&ran).contains("a\u{fffd}\0b") && words(&ran).contains("1 bytes are not UTF-8"), "{ran}");
-    let page = place.ok("bash_output", json!({ "process_id": ran["structuredContent"]["process_id"] }));
+    let whole = json!({ "process_id": ran["structuredContent"]["process_id"], "cursor": 0 });
+    let page = place.ok("bash_output", whole);
     assert_eq!(page["structuredContent"]["output_base64"], "Yf8AYg==");
 }
 
@@ -164,16 +163,12 @@ fn a_process_in_the_background_is_found_by_the_next_call() {
     let id = started["structuredContent"]["process_id"].clone();
     assert_eq!(started["structuredContent"]["status"], "running");
     place.ok("bash_input", json!({ "process_id": id, "data": "one\n" }));
-    let page = place.ok("bash_output", json!({ "process_id": id }));
+    let page = place.ok("bash_output", json!({ "process_id": id, "until": "got one\n" }));
     assert_eq!(page["structuredContent"]["output"], "got one\n", "{page}");
     place.ok("bash_input", json!({ "process_id": id, "data": "two\n", "eof": true }));
-    let deadline = Instant::now() + Duration::from_secs(30);
-    let mut page = json!({});
-    // Each call waits for news itself.
-    while page["structuredContent"]["status"] != "exited" {
-        assert!(Instant::now() < deadline, "{page}");
-        page = place.ok("bash_output", json!({ "process_id": id, "cursor": 8 }));
-    }
+    // Nothing matches, so the call waits for the end.
+    let page = place.ok("bash_output", json!({ "process_id": id, "cursor": 8, "until": "never" }));
+    assert_eq!(page["structuredContent"]["status"], "exited", "{page}");
     assert_eq!(page["structuredContent"]["output"], "got two\nend\n");
 }
 
@@ -187,6 +182,155 @@ fn a_process_in_the_background_is_ended_by_the_next_call() {
     let page = place.ok("bash_output", json!({ "process_id": id }));
     assert_eq!(page["structuredContent"]["status"], "killed", "{page}");
     assert!(place.fails("kill", json!({ "process_id": "p_nobody" })).contains("hint:"));
+}
+
+#[test]
+fn a_call_waits_for_a_pattern_the_end_or_the_time_and_not_for_any_output() {
+    let place = McpWorkspace::open();
+    for fifo in ["go", "stop"] {
+        assert!(place.command("mkfifo").arg(fifo).status().unwrap().success());
+    }
+    let command = "seq 1 500; echo building; cat go; echo ready; cat stop; exit 4";
+    let started = place.ok("bash", json!({ "command": command, "background": true }));
+    let id = started["structuredContent"]["process_id"].clone();
+    let wait = |more: Value| {
+        let mut arguments = json!({ "process_id": id });
+        arguments.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        words(&place.ok("bash_output", arguments))
+    };
+    let said = wait(json!({ "until": "^build" }));
+    assert!(
+        said.starts_with("[no exit code yet, ") && said.contains(" is still running, until matched]\n"),
+        "{said}"
+    );
+    assert!(said.ends_with("\n500\nbuilding"), "nothing else follows: {said}");
+    let said = wait(json!({ "until": "ready", "wait_ms": 100 }));
+    assert!(said.contains(", until did not match within 100 ms]\n"), "{said}");
+    std::fs::write(place.sandbox.path("root/go"), "").unwrap();
+    let said = wait(json!({ "until": "READY|ready" }));
+    assert!(said.contains("until matched]\n") && said.ends_with("\nready"), "{said}");
+    std::fs::write(place.sandbox.path("root/stop"), "").unwrap();
+    let said = wait(json!({ "until": "never" }));
+    assert!(
+        said.starts_with("[exit code 4, ") && said.contains(" has ended, until did not match]\n"),
+        "{said}"
+    );
+    let said = place.fails("bash_output", json!({ "process_id": id, "until": "(" }));
+    assert!(
+        said.contains("invalid regular expression in `until`") && said.contains("\nhint: escape"),
+        "{said}"
+    );
+}
+
+#[test]
+fn progress_and_repeated_lines_are_collapsed_with_their_number() {
+    let place = McpWorkspace::open();
+    let command =
+        "for i in {1..2000}; do printf '%s%%\\r' $i; done; echo done; yes same | head -n 100000; echo end";
+    let ran = place.ok("bash", json!({ "command": command }));
+    let shown = "done [2000 earlier states of this line omitted]\nsame\n[previous line repeated 99999 more times]\nend";
+    assert_eq!(output(&ran), shown);
+    let id = &ran["structuredContent"]["process_id"];
+    let page = place.ok("bash_output", json!({ "process_id": id, "cursor": 0 }));
+    assert!(words(&page).contains("]\ndone [2000 earlier states"), "{page}");
+    let exact = page["structuredContent"]["output"].as_str().unwrap();
+    assert!(exact.starts_with("1%\r2%\r3%\r"), "programs get every byte: {exact:.100}");
+}
+
+#[test]
+fn the_habits_of_models_are_accepted() {
+    let place = McpWorkspace::open();
+    let said = place.fails(
+        "bash",
+        json!({ "command": "sleep 1000", "timeout": 200, "description": "Sleeps", "run_in_background": false }),
+    );
+    assert!(said.starts_with("[timed out: killed after timeout_ms = 200"), "{said}");
+    place.ok("write", json!({ "file_path": "a.txt", "content": "x\n" }));
+    assert_eq!(words(&place.ok("read", json!({ "file_path": "a.txt" }))), "     1\tx\n");
+    // The home directory is outside the roots, which the error names.
+    let said = place.fails("read", json!({ "path": "~/secret" }));
+    let home = place.sandbox.path("home/secret");
+    assert!(said.contains(home.to_str().unwrap()) && said.contains("allowed roots"), "{said}");
+    let (_, schemas, _) = place.rex(&["tools"]);
+    for habit in ["file_path", "run_in_background", "\"timeout\""] {
+        assert!(!schemas.contains(habit), "{habit}");
+    }
+}
+
+#[test]
+fn grep_shows_context_files_counts_and_matches_across_lines() {
+    let place = McpWorkspace::open();
+    place.sandbox.write("root/src/a.rs", "one\nfn two() {\n    three\n}\n");
+    place.sandbox.write("root/b.rs", "fn four() {}\nfn five() {}\n");
+    let grep = |arguments: Value| words(&place.ok("grep", arguments));
+    assert_eq!(grep(json!({ "pattern": "three" })), "src/a.rs:3:     three");
+    let context = "src/a.rs-1- one\nsrc/a.rs:2: fn two() {\nsrc/a.rs-3-     three";
+    assert_eq!(grep(json!({ "pattern": "two", "context": 1 })), context);
+    assert_eq!(grep(json!({ "pattern": "^fn", "output_mode": "files" })), "b.rs\nsrc/a.rs");
+    assert_eq!(grep(json!({ "pattern": "^fn", "output_mode": "count" })), "b.rs: 2\nsrc/a.rs: 1");
+    let lines = "src/a.rs:2: fn two() {\nsrc/a.rs:3:     three\nsrc/a.rs:4: }";
+    assert_eq!(grep(json!({ "pattern": "two.*\\n}", "multiline": true })), lines);
+    let ran = place.ok("bash", json!({ "command": "printf 'one\\ntwo\\nthree\\n'" }));
+    let path = format!("process:{}", ran["structuredContent"]["process_id"].as_str().unwrap());
+    let found = grep(json!({ "pattern": "two", "path": path, "context": 1 }));
+    assert_eq!(found, format!("{path}-1- one\n{path}:2: two\n{path}-3- three"));
+    for (arguments, hint) in [
+        (json!({ "pattern": "x", "path": "missing" }), "the path does not exist"),
+        (json!({ "pattern": "a\\nb" }), "set multiline: true"),
+        (json!({ "pattern": "(" }), "escape special characters"),
+        (json!({ "pattern": "x", "output_mode": "lines" }), "use content, files or count"),
+    ] {
+        let said = place.fails("grep", arguments);
+        assert!(said.contains("\nhint: ") && said.contains(hint), "{said}");
+    }
+}
+
+#[test]
+fn edits_and_patches_that_fit_several_places_name_their_lines() {
+    let place = McpWorkspace::open();
+    let text = "a\nsame\nb\nsame\n";
+    place.sandbox.write("root/a.txt", text);
+    let edit = |old: &str, new: &str| {
+        place.fails("edit", json!({ "path": "a.txt", "old_string": old, "new_string": new }))
+    };
+    let said = edit("same", "other");
+    assert!(said.starts_with("old_string occurs 2 times in a.txt, on lines 2, 4\nhint: "), "{said}");
+    assert!(edit("same", "same").contains("hint: nothing to change"));
+    assert!(edit("nothing", "x").contains("hint: read the file"));
+    place.sandbox.write("root/latin.txt", b"gr\xfcn\n");
+    let said = place.fails("edit", json!({ "path": "latin.txt", "old_string": "gr", "new_string": "x" }));
+    assert!(said.contains("not UTF-8") && said.contains("iconv"), "{said}");
+    let patch = |text: &str| place.call("patch", json!({ "patch_text": text }));
+    let (refused, _) = patch("--- a/a.txt\n+++ b/a.txt\n@@ -9,1 +9,1 @@\n-same\n+other\n");
+    let said = words(&refused);
+    assert!(
+        said.contains("fit 2 places") && said.contains("(lines 2, 4)") && said.contains("hint: "),
+        "{said}"
+    );
+    assert_eq!(place.sandbox.read("root/a.txt"), text);
+    let (patched, status) = patch(
+        "diff --git a/a.txt b/a.txt\n--- a/a.txt\n+++ b/a.txt\n@@ -4 +4 @@\n-same\n+other\n--- /dev/null\n+++ b/new.txt\n@@ -0,0 +1 @@\n+new\n",
+    );
+    assert_eq!(status, 0, "{patched}");
+    assert_eq!(place.sandbox.read("root/a.txt"), "a\nsame\nb\nother\n");
+    assert_eq!(place.sandbox.read("root/new.txt"), "new\n");
+    let (refused, _) = patch("--- a/a.txt\nno diff\n");
+    assert!(words(&refused).contains("hint: "), "{refused}");
+    let stat = words(&place.ok("stat", json!({ "path": "a.txt" })));
+    assert!(stat.contains(", modified 20") && stat.contains("Z") && !stat.contains("1970"), "{stat}");
+}
+
+#[test]
+fn input_to_a_process_that_has_ended_says_so() {
+    let place = McpWorkspace::open();
+    let started = place.ok("bash", json!({ "command": "exit 7", "background": true }));
+    let id = &started["structuredContent"]["process_id"];
+    place.ok("bash_output", json!({ "process_id": id, "until": "never" }));
+    let said = place.fails("bash_input", json!({ "process_id": id, "data": "x\n" }));
+    assert!(
+        said.contains("it has ended (exit code 7)") && said.contains("start it again with bash"),
+        "{said}"
+    );
 }
 
 #[test]
@@ -262,10 +406,10 @@ fn no_result_exceeds_50000_bytes_or_1900_lines() {
         place.sandbox.write(&format!("root/many/{}-{number}", "n".repeat(100)), "needle\n");
     }
     for (tool, arguments) in [
-        ("bash", json!({ "command": "cat lines.txt" })),
-        ("bash", json!({ "command": "cat wide.txt" })),
-        ("bash", json!({ "command": "cat bad.txt" })),
-        ("bash", json!({ "command": "yes | head -n 3000" })),
+        ("bash", json!({ "command": "nl -ba lines.txt" })),
+        ("bash", json!({ "command": "nl -ba wide.txt" })),
+        ("bash", json!({ "command": "nl -ba bad.txt" })),
+        ("bash", json!({ "command": "yes '' | head -n 30000 | nl -ba" })),
         ("read", json!({ "path": "lines.txt" })),
         ("read", json!({ "path": "lines.txt", "limit": 30_000 })),
         ("read", json!({ "path": "wide.txt" })),
@@ -274,6 +418,7 @@ fn no_result_exceeds_50000_bytes_or_1900_lines() {
         ("glob", json!({ "pattern": "many/*" })),
         ("grep", json!({ "pattern": "needle" })),
         ("grep", json!({ "pattern": "x", "path": "lines.txt" })),
+        ("grep", json!({ "pattern": "x", "path": "lines.txt", "context": 50 })),
     ] {
         let result = place.ok(tool, arguments.clone());
         let said = words(&result);

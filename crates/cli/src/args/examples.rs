@@ -5,7 +5,7 @@ Examples:
   rex exec -- uname -a                           run a command on the current target
   rex -t ssh:build-host exec -- make -j8         run it on another machine
   rex -t ssh:build-host shell                    open a terminal on that machine
-  rex cp ./dist build:/srv/app                   copy a directory; run again to resume
+  rex cp ./dist build:/srv/app                   copy a directory; run again to update
   rex target install build-host --root /srv/app  install rexd over ssh
   rex mcp install claude                         give the tools to an agent
 
@@ -17,7 +17,7 @@ Examples:
   rex exec -- cargo test                         forward output, input, Ctrl-C and exit status
   rex exec -- sh -c 'cd src && grep -c TODO *'   use a shell for pipes, && and globs
   rex exec --timeout 5m -e CI=1 -C web -- make   kill it after five minutes (exit status 124)
-  rex exec -d -- ./train.sh                      run in the background; prints the process id
+  rex exec -d --name train -- ./train.sh         run in the background; prints the process id
   rex exec --json -- ls                          print events as JSON lines, the exit last
   tar c src | rex exec -t build -- tar x         forward stdin to the command
 
@@ -64,12 +64,26 @@ Exit status: 0 found, 1 not found, 255 failed. Files in .gitignore are skipped (
 
 pub(super) const CP: &str = "\
 Examples:
-  rex cp ./dist build:/srv/app                   upload; into /srv/app if it exists, as `cp -r` does
+  rex cp ./dist build:/srv/app                   /srv/app becomes a copy of dist, new or updated
+  rex cp ./dist build:/srv/                      into /srv, as /srv/dist
+  rex cp --delete --exclude '*.o' src build:src  mirror a directory without object files
   rex cp :logs/app.log .                         download from the current target
   rex cp build:/srv/data web:/srv/data           copy between two machines
+  pg_dump app | rex cp - build:app.sql           copy stdin to a file
 
-Run the same command again to resume: identical files are skipped. Hashes are compared at the end.
+Modes, modification times and symbolic links are kept. Run the same command again to update the copy,
+or to resume it: identical files are skipped. Hashes are compared at the end.
 Exit status: 0 all copied, 1 some files failed, 255 failed.";
+
+pub(super) const RSH: &str = "\
+Examples:
+  rsync -a -e 'rex rsh' src/ build:src           build is an alias, or a host that ssh reaches
+  GIT_SSH_COMMAND='rex rsh' git push build:app.git
+  rex rsh build make -C app                      the shell of the target runs the words
+
+Options that tell ssh how to connect are passed on to it for ssh targets and ignored for others;
+forwardings, -f and -N are refused. For programs that take the path of one program, such as
+`scp -S`, create a link to rex with the name rex-rsh.";
 
 pub(super) const TARGET: &str = "\
 Examples:
@@ -118,5 +132,16 @@ Examples:
   rex mcp install claude                         show the change, prompt, write it
   rex mcp install codex -t build                 run the tools on the target build
   rex mcp install cursor --project --yes         configure this project, without a prompt
+  rex mcp install claude --only                  also turn off the agent's own shell and file tools
+  rex mcp uninstall claude                       remove the server, and undo --only
   rex mcp                                        serve on stdin and stdout
   rex mcp --http 127.0.0.1:0                     serve HTTP; prints the address and the token file";
+
+pub(super) const STRING: &str = "\
+Examples:
+  rex string file:notes /open README.md          open a document
+  rex string bash:dev make test                  run a line in a persistent shell
+  echo 'buy rope' | rex string notes /write a.md write a file with the body from stdin
+  rex string notes /edit a.md#list - < new.md    replace a block with the body from stdin
+
+Exit status: 0 if the command succeeded, 1 if not, 255 rex failed.";

@@ -1,19 +1,50 @@
 //! Fast parsing of `rex exec`, the command whose start-up time matters.
 
 use std::ffi::OsString;
+use std::path::Path;
 
 use clap::{Args as _, Command, FromArgMatches as _, Parser as _};
 
-use super::{ExecArgs, GlobalOptions, RexArgs, RexCommand};
+use super::{ExecArgs, GlobalOptions, RexArgs, RexCommand, RshArgs};
 
 /// Parses the command line. Building clap's definition of all commands takes longer than everything else `rex exec`
 /// does before it starts the command, so a line with `exec` is first parsed with a definition of `exec` alone. Errors
 /// and requests for help fall through to the full definition.
 pub fn parse() -> Result<RexArgs, clap::Error> {
     let line = || std::env::args_os();
+    if let Some(args) = rsh(line()) {
+        return Ok(args);
+    }
     match line().any(|word| word == "exec").then(|| exec(line())).flatten() {
         Some(args) => Ok(args),
         None => RexArgs::try_parse_from(line()),
+    }
+}
+
+/// The hint for a line that was rejected and contains `-it`, which docker takes for a terminal.
+pub fn misuse_hint() -> Option<&'static str> {
+    let mut words = std::env::args_os().take_while(|word| word != "--");
+    words
+        .any(|word| word == "-it" || word == "-ti")
+        .then_some("-t is the target; for a terminal use --tty: `rex exec --tty -- CMD`")
+}
+
+/// The name of a link to this program under which it behaves as `rex rsh`.
+const RSH_NAME: &str = "rex-rsh";
+
+/// Parses `rex rsh`, whose options are those of ssh. Help falls through to the full definition.
+fn rsh(mut line: impl Iterator<Item = OsString>) -> Option<RexArgs> {
+    let program = line.next()?;
+    if Path::new(&program).file_name()? != RSH_NAME && line.next()? != "rsh" {
+        return None;
+    }
+    let words = line.map(|word| word.into_string().ok()).collect::<Option<Vec<_>>>()?;
+    match words.first().map(String::as_str) {
+        None | Some("-h" | "--help" | "--version") => None,
+        Some(_) => Some(RexArgs {
+            global: GlobalOptions { target: None, json: false },
+            command: RexCommand::Rsh(RshArgs { words }),
+        }),
     }
 }
 
@@ -54,6 +85,19 @@ mod tests {
             let fast = debug_text(exec(words(line)));
             assert!(fast.is_some(), "{line}");
             assert_eq!(fast, debug_text(RexArgs::try_parse_from(words(line)).ok()), "{line}");
+        }
+    }
+
+    #[test]
+    fn the_options_of_ssh_are_not_those_of_rex() {
+        for line in ["rex rsh -t host true", "/usr/bin/rex-rsh -t host true", "rex rsh --json x"] {
+            let Some(RexArgs { global, command: RexCommand::Rsh(rsh) }) = rsh(words(line)) else {
+                panic!("{line}")
+            };
+            assert!(global.target.is_none() && !global.json && rsh.words.len() >= 2, "{line}: {rsh:?}");
+        }
+        for line in ["rex rsh", "rex rsh -h", "rex-rsh", "rex exec rsh", "rex -t rsh exec x"] {
+            assert!(rsh(words(line)).is_none(), "{line}");
         }
     }
 

@@ -28,6 +28,42 @@ pub struct WriteArgs {
     pub create: bool,
 }
 
+/// Arguments of `rex mkdir`.
+#[derive(Debug, ArgGroup)]
+pub struct MkdirArgs {
+    /// Directory on the target: PATH, :PATH or ALIAS:PATH
+    pub path: String,
+    /// Create missing parents, and accept an existing directory
+    #[arg(short, long)]
+    pub parents: bool,
+}
+
+/// Arguments of `rex mv`.
+#[derive(Debug, ArgGroup)]
+pub struct MvArgs {
+    /// File or directory on the target: PATH, :PATH or ALIAS:PATH
+    pub from: String,
+    /// New path on the same target; an existing directory receives the file under its old name
+    pub to: String,
+    /// Fail if the new path exists
+    #[arg(short, long)]
+    pub no_clobber: bool,
+}
+
+/// Arguments of `rex rm`.
+#[derive(Debug, ArgGroup)]
+pub struct RmArgs {
+    /// Files on the target: PATH, :PATH or ALIAS:PATH
+    #[arg(required = true)]
+    pub paths: Vec<String>,
+    /// Remove directories and their content
+    #[arg(short, long)]
+    pub recursive: bool,
+    /// Ignore files that do not exist
+    #[arg(short, long)]
+    pub force: bool,
+}
+
 /// Arguments of `rex edit`.
 #[derive(Debug, ArgGroup)]
 pub struct EditArgs {
@@ -58,9 +94,12 @@ pub struct LsArgs {
     /// List subdirectories recursively
     #[arg(short = 'R', long)]
     pub recursive: bool,
-    /// Show sizes and times
+    /// Show modes, sizes and times
     #[arg(short, long)]
     pub long: bool,
+    /// Show hidden files, as it is without this option; accepted because ls has it
+    #[arg(short, long)]
+    pub all: bool,
 }
 
 /// Arguments of `rex glob`.
@@ -128,17 +167,30 @@ pub struct WatchArgs {
 /// Arguments of `rex cp`.
 #[derive(Debug, ArgGroup)]
 pub struct CpArgs {
-    /// Source: a local path, or :PATH or ALIAS:PATH on a target
-    pub source: String,
-    /// Destination, written like the source
+    /// Sources: local paths, or :PATH or ALIAS:PATH on a target; - is stdin
+    #[arg(required = true, value_name = "SOURCE")]
+    pub sources: Vec<String>,
+    /// Destination, written like a source; a trailing / means into it, - is stdout
     pub destination: String,
+    /// Copy directories, as it is without this option; accepted because cp and scp need it
+    #[arg(short, long)]
+    pub recursive: bool,
+    /// Leave out of a directory what matches this pattern, written as in .gitignore; repeatable
+    #[arg(long, value_name = "GLOB")]
+    pub exclude: Vec<String>,
+    /// Leave out what the .gitignore files of the source exclude
+    #[arg(long)]
+    pub gitignore: bool,
+    /// Remove what the source directory does not have from the destination; what is left out stays
+    #[arg(long)]
+    pub delete: bool,
     /// Skip the comparison of hashes
     #[arg(long)]
     pub no_verify: bool,
-    /// Follow symbolic links in a directory [default: skip them]
+    /// Copy the files that symbolic links in a directory lead to [default: copy the links]
     #[arg(long)]
     pub follow: bool,
-    /// Do not show progress
+    /// Show neither progress nor the summary
     #[arg(short, long)]
     pub quiet: bool,
 }

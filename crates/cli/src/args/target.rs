@@ -28,6 +28,15 @@ pub enum TargetCommand {
         /// Alias or target [default: the one used in this directory]
         name: Option<String>,
     },
+    /// Close the ssh connection that commands on a target share
+    Close {
+        /// Alias or target [default: the one used in this directory]
+        #[arg(conflicts_with = "all")]
+        name: Option<String>,
+        /// Close the shared connections of all targets
+        #[arg(short, long)]
+        all: bool,
+    },
     /// Install rexd on a machine over ssh, with access to the given directories only
     Install(TargetInstallArgs),
 }

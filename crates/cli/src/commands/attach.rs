@@ -4,7 +4,7 @@ use std::io::IsTerminal;
 
 use client::{Process, Session, TerminalSize};
 
-use super::processes::find;
+use super::processes::{find, find_only};
 use super::shell::note_detached;
 use crate::app::App;
 use crate::args::AttachArgs;
@@ -14,20 +14,31 @@ use crate::output;
 use crate::relay::{self, InputMode, RelayEnd, RelayOptions, Signals};
 use crate::terminal::{self, RawMode};
 
-/// Bytes of a terminal's earlier output that are replayed: enough to contain its current screen.
+/// Bytes of a terminal's earlier output that are replayed if the server sends no screen: enough to contain it.
 const REPLAYED_BYTES: u64 = 256 * 1024;
 
 /// Attaches until the process exits or the user detaches.
 pub(super) async fn run(app: &App, args: AttachArgs) -> Result<CommandStatus, Failure> {
     let session = app.session().await?;
-    let found = find(&session, &args.id).await?;
+    let found = match &args.id {
+        Some(id) => find(&session, id).await?,
+        None => find_only(&session, !app.json && std::io::stdin().is_terminal()).await?,
+    };
     let is_terminal = found.pty_id.is_some();
     let cursor = match (args.new, is_terminal) {
         (true, _) => found.cursor,
         (false, true) => found.cursor.saturating_sub(REPLAYED_BYTES),
         (false, false) => 0,
     };
-    let process = session.attach(&found.process_id, cursor).await?;
+    let shows_screen = is_terminal
+        && !args.new
+        && !app.json
+        && std::io::stdout().is_terminal()
+        && session.has_capability("exec.attach.screen");
+    let process = match shows_screen {
+        true => session.attach_screen(&found.process_id).await?,
+        false => session.attach(&found.process_id, cursor).await?,
+    };
     relay_attached(
         app,
         session,
@@ -58,14 +69,18 @@ pub(super) async fn relay_attached(
     let input = match (control.pty_id(), std::io::stdin().is_terminal()) {
         (Some(_), _) => InputMode::Terminal,
         // Input typed on a terminal is for the process; a pipe on stdin is forwarded only with --input.
-        (None, true) => InputMode::Forwarded,
+        (None, true) => InputMode::Terminal,
         (None, false) if forwards_stdin => InputMode::Forwarded,
         (None, false) => InputMode::Untouched,
     };
-    let raw = match input {
-        InputMode::Terminal => RawMode::enter()?,
-        _ => None,
+    // A process without a terminal gets whole lines, and Ctrl-C is a signal to this client.
+    let raw = match control.pty_id() {
+        Some(_) => RawMode::enter()?,
+        None => None,
     };
+    if let Some(screen) = process.attach_result().and_then(|attached| attached.screen.as_ref()) {
+        output::write_out(screen.text.as_bytes())?;
+    }
     if raw.is_some() {
         redraw(&control).await?;
     }

@@ -3,9 +3,9 @@
 use client::Command;
 
 use crate::app::App;
-use crate::args::ExecArgs;
+use crate::args::{ExecArgs, misuse_hint};
 use crate::command_limits::CommandLimits;
-use crate::failure::{CommandStatus, Failure};
+use crate::failure::{CommandStatus, Failure, NOT_FOUND};
 use crate::output;
 use crate::relay::{self, InputMode, RelayEnd, RelayOptions};
 use crate::terminal::{self, RawMode};
@@ -14,11 +14,19 @@ use crate::terminal::{self, RawMode};
 pub(super) async fn run(app: &App, args: ExecArgs) -> Result<CommandStatus, Failure> {
     let session = app.session().await?;
     let has_no_input = !args.tty && (args.no_stdin || is_dev_null(rustix::stdio::stdin()));
+    if args.name.is_some() && !session.has_capability("name") {
+        return Err(Failure::new(format!(
+            "cannot name the process: rexd on {} is too old",
+            session.target()
+        ))
+        .hint("update it with `rex target install`"));
+    }
     let mut command = command(app, &args);
     if has_no_input {
         command = command.no_input();
     }
-    let (mut process, signals) = relay::start(&session, command).await?;
+    let started = relay::start(&session, command).await;
+    let (mut process, signals) = started.map_err(|failure| with_shell_hint(failure, &args.command))?;
     if args.detach {
         print_process_id(app, &process)?;
         session.close().await?;
@@ -40,6 +48,26 @@ pub(super) async fn run(app: &App, args: ExecArgs) -> Result<CommandStatus, Fail
     // All output has arrived: do not wait for the cleanup on the target.
     session.close_without_waiting().await.ok();
     Ok(status)
+}
+
+/// Adds a hint for a whole line in the place of a program.
+fn with_shell_hint(failure: Failure, command: &[String]) -> Failure {
+    let is_shell_character = |c: char| c.is_whitespace() || "|&;<>()$`\"'*?~#".contains(c);
+    match command {
+        [line] if failure.status == NOT_FOUND && line.contains(is_shell_character) => {
+            let quoted = shlex::try_quote(line).unwrap_or_default().into_owned();
+            failure.hint(format!("run it in a shell: `rex exec -c {quoted}`"))
+        }
+        _ => failure,
+    }
+}
+
+/// Adds the hint for `-it` to the failure to find its target.
+pub(super) fn with_tty_hint(failure: Failure) -> Failure {
+    match misuse_hint() {
+        Some(hint) => failure.hint(hint),
+        None => failure,
+    }
 }
 
 /// The status of an exited command. With status 0 a caller relies on complete output, so lost output is a failure.
@@ -64,7 +92,10 @@ fn incomplete_output() -> Failure {
 }
 
 fn command(app: &App, args: &ExecArgs) -> Command {
-    let mut command = Command::argv(&args.command);
+    let mut command = match &args.text {
+        Some(text) => Command::line(text),
+        None => Command::argv(&args.command),
+    };
     for (name, value) in &args.env {
         command = command.env(name, value);
     }
@@ -82,6 +113,9 @@ fn command(app: &App, args: &ExecArgs) -> Command {
     }
     if args.detach {
         command = command.detach();
+    }
+    if let Some(name) = &args.name {
+        command = command.name(name);
     }
     command
 }

@@ -6,6 +6,7 @@ use crate::app::App;
 use crate::args::GlobArgs;
 use crate::failure::{CommandStatus, Failure};
 use crate::output;
+use crate::relative_path::RelativePaths;
 
 /// Prints the paths, one per line; status 1 if there are none.
 pub(super) async fn run(target: Option<&str>, json: bool, args: GlobArgs) -> Result<CommandStatus, Failure> {
@@ -15,10 +16,14 @@ pub(super) async fn run(target: Option<&str>, json: bool, args: GlobArgs) -> Res
     let params = FsGlob { pattern: args.pattern, cwd, ..FsGlob::default() };
     let found = session.files().glob(params).await?;
     session.close().await.ok();
-    let text: String = found.matches.iter().map(|path| format!("{}\n", output::name(path))).collect();
+    let paths = RelativePaths::new(&app, &session);
     match json {
         true => output::json_line(&found)?,
-        false => output::print(&text)?,
+        false => {
+            let text: String = found.matches.iter().map(|path| format!("{}\n", paths.show(path))).collect();
+            // Each path is escaped already.
+            output::write_out(text.as_bytes())?;
+        }
     }
     if found.truncated && !json {
         output::note("the list is truncated: use a narrower pattern");

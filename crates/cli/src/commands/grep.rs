@@ -7,6 +7,7 @@ use crate::app::App;
 use crate::args::GrepArgs;
 use crate::failure::{CommandStatus, Failure};
 use crate::output;
+use crate::relative_path::RelativePaths;
 
 /// Prints the matches; status 1 if there are none.
 pub(super) async fn run(target: Option<&str>, json: bool, args: GrepArgs) -> Result<CommandStatus, Failure> {
@@ -22,7 +23,7 @@ pub(super) async fn run(target: Option<&str>, json: bool, args: GrepArgs) -> Res
             }
             output::json_line(&json!({ "matches": found.matches.len(), "truncated": found.truncated }))?;
         }
-        false => show(&found)?,
+        false => show(&found, &RelativePaths::new(&app, &session))?,
     }
     Ok(match found.matches.is_empty() {
         true => CommandStatus::UNSUCCESSFUL,
@@ -53,24 +54,25 @@ fn params(args: GrepArgs, path: Option<String>) -> FsGrep {
     }
 }
 
-fn show(found: &FsGrepResult) -> Result<(), Failure> {
+fn show(found: &FsGrepResult, paths: &RelativePaths) -> Result<(), Failure> {
     let mut text = String::new();
     let has_context = found.matches.iter().any(|one| !one.before.is_empty() || !one.after.is_empty());
     for (index, one) in found.matches.iter().enumerate() {
         if has_context && index > 0 {
             text.push_str("--\n");
         }
-        let path = output::name(&one.path);
+        let path = paths.show(&one.path);
         let first = one.line.saturating_sub(one.before.len() as u64);
         for (line, before) in (first..).zip(&one.before) {
-            text.push_str(&format!("{path}-{line}-{before}\n"));
+            text.push_str(&format!("{path}-{line}-{}\n", output::name(before)));
         }
-        text.push_str(&format!("{path}:{}:{}\n", one.line, one.text));
+        text.push_str(&format!("{path}:{}:{}\n", one.line, output::name(&one.text)));
         for (line, after) in (one.line + 1..).zip(&one.after) {
-            text.push_str(&format!("{path}-{line}-{after}\n"));
+            text.push_str(&format!("{path}-{line}-{}\n", output::name(after)));
         }
     }
-    output::print(&text)?;
+    // Each part is escaped already.
+    output::write_out(text.as_bytes())?;
     if found.truncated {
         output::note("the list is truncated: use a narrower pattern, or raise the limit with -m");
     }

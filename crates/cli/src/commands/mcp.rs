@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::args::{McpArgs, McpCommand};
+use crate::args::{McpArgs, McpCommand, McpInstallArgs};
 use crate::failure::{CommandStatus, Failure};
 use crate::mcp::{http, install, stdio};
 use crate::tools::ToolboxOptions;
@@ -17,14 +17,23 @@ pub(super) async fn run(target: Option<&str>, json: bool, args: McpArgs) -> Resu
         ..ToolboxOptions::default()
     };
     match (args.command, args.http) {
-        (Some(McpCommand::Install { client, project, yes, dry_run }), _) => {
-            let install = install::InstallOptions { project, yes, dry_run, json, target: options.target };
+        (Some(McpCommand::Install { client, only, options: args }), _) => {
+            let install =
+                install::InstallOptions { only, target: options.target, ..install_options(args, json) };
             install::run(client, &install)?;
+        }
+        (Some(McpCommand::Uninstall { client, options: args }), _) => {
+            install::uninstall(client, &install_options(args, json))?;
         }
         (None, Some(address)) => http::serve(&address, options).await?,
         (None, None) => stdio::serve(options).await?,
     }
     Ok(CommandStatus::OK)
+}
+
+fn install_options(args: McpInstallArgs, json: bool) -> install::InstallOptions {
+    let McpInstallArgs { name, project, yes, dry_run } = args;
+    install::InstallOptions { name, project, yes, dry_run, json, ..install::InstallOptions::default() }
 }
 
 /// How long a call waits for its command; the variable is for clients with another timeout than most.

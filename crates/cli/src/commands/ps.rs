@@ -19,22 +19,32 @@ pub(super) async fn run(app: &App, args: PsArgs) -> Result<CommandStatus, Failur
     }
     let (shown, ended): (Vec<_>, Vec<_>) =
         processes.into_iter().partition(|process| args.all || process.status == "running");
-    let mut table = TextTable::new(&["ID", "STATUS", "PID", "STARTED", "KIND", "COMMAND"]);
-    for process in &shown {
-        table.row(&[
-            process.process_id.clone(),
+    table(&shown).print()?;
+    if !ended.is_empty() {
+        output::note(format_args!("{} exited processes are not shown: `rex ps -a` shows them", ended.len()));
+    }
+    Ok(CommandStatus::OK)
+}
+
+/// The table of the processes, with a column for names if there are any.
+fn table(processes: &[v1::ListedProcess]) -> TextTable {
+    let has_names = processes.iter().any(|process| process.name.is_some());
+    let names: &[&str] = if has_names { &["NAME"] } else { &[] };
+    let heading = [&["ID"], names, &["STATUS", "PID", "STARTED", "KIND", "COMMAND"]].concat();
+    let mut table = TextTable::new(&heading);
+    for process in processes {
+        let name = has_names.then(|| process.name.clone().unwrap_or_default());
+        let others = [
             status(process),
             process.pid.map(|pid| pid.to_string()).unwrap_or_default(),
             process.started_at.get(..19).unwrap_or(&process.started_at).replace('T', " "),
             kind(process),
             process.argv.join(" "),
-        ]);
+        ];
+        let row: Vec<String> = [process.process_id.clone()].into_iter().chain(name).chain(others).collect();
+        table.row(&row);
     }
-    table.print()?;
-    if !ended.is_empty() {
-        output::note(format_args!("{} exited processes are not shown: `rex ps -a` shows them", ended.len()));
-    }
-    Ok(CommandStatus::OK)
+    table
 }
 
 fn status(process: &v1::ListedProcess) -> String {

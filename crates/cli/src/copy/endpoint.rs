@@ -22,8 +22,25 @@ pub(super) enum FileKind {
 pub(super) struct FileMeta {
     pub(super) kind: FileKind,
     pub(super) size: u64,
-    /// Permission bits, if the server reports them.
+    /// What a copy keeps besides the contents.
+    pub(super) attributes: FileAttributes,
+}
+
+/// The attributes that a copy keeps, as far as they are known.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) struct FileAttributes {
+    /// Permission bits.
     pub(super) mode: Option<u32>,
+    /// The modification time in milliseconds since 1970.
+    pub(super) mtime: Option<i64>,
+}
+
+impl FileAttributes {
+    /// Whether a file with these attributes must be changed to get the wanted ones.
+    pub(super) fn differ_from(self, wanted: FileAttributes) -> bool {
+        (wanted.mode.is_some() && wanted.mode != self.mode)
+            || (wanted.mtime.is_some() && wanted.mtime != self.mtime)
+    }
 }
 
 /// An entry of a directory.
@@ -80,10 +97,39 @@ impl CopyEndpoint {
     }
 
     /// Writes a whole small file atomically.
-    pub(super) async fn put(&self, path: &str, bytes: &[u8], mode: Option<u32>) -> Result<(), CopyError> {
+    pub(super) async fn put(
+        &self,
+        path: &str,
+        bytes: &[u8],
+        attributes: FileAttributes,
+    ) -> Result<(), CopyError> {
         match self {
-            CopyEndpoint::Local => local_end::put(path, bytes, mode),
-            CopyEndpoint::Remote(remote) => remote.put(path, bytes, mode).await,
+            CopyEndpoint::Local => local_end::put(path, bytes, attributes),
+            CopyEndpoint::Remote(remote) => remote.put(path, bytes, attributes).await,
+        }
+    }
+
+    /// The text of a symbolic link.
+    pub(super) async fn read_link(&self, path: &str) -> Result<String, CopyError> {
+        match self {
+            CopyEndpoint::Local => local_end::read_link(path),
+            CopyEndpoint::Remote(remote) => remote.read_link(path).await,
+        }
+    }
+
+    /// Creates a symbolic link, in the place of a file or link that exists.
+    pub(super) async fn put_link(&self, path: &str, text: &str, exists: bool) -> Result<(), CopyError> {
+        match self {
+            CopyEndpoint::Local => local_end::put_link(path, text),
+            CopyEndpoint::Remote(remote) => remote.put_link(path, text, exists).await,
+        }
+    }
+
+    /// Whether symbolic links can be created.
+    pub(super) fn has_links(&self) -> bool {
+        match self {
+            CopyEndpoint::Local => true,
+            CopyEndpoint::Remote(remote) => remote.session.has_capability("fs.symlink"),
         }
     }
 
@@ -91,23 +137,35 @@ impl CopyEndpoint {
     pub(super) async fn make_destination(&self, path: &str) -> Result<String, CopyError> {
         match self {
             CopyEndpoint::Local => local_end::make_destination(path),
-            CopyEndpoint::Remote(remote) => remote.mkdir(path).await.map(|()| path.to_owned()),
+            CopyEndpoint::Remote(remote) => remote.mkdir(path, None).await.map(|()| path.to_owned()),
         }
     }
 
-    /// Creates a directory and its parents.
-    pub(super) async fn mkdir(&self, path: &str) -> Result<(), CopyError> {
+    /// Creates a directory and its parents, and sets its mode, also if it exists.
+    pub(super) async fn mkdir(&self, path: &str, mode: Option<u32>) -> Result<(), CopyError> {
         match self {
-            CopyEndpoint::Local => local_end::mkdir(path),
-            CopyEndpoint::Remote(remote) => remote.mkdir(path).await,
+            CopyEndpoint::Local => local_end::mkdir(path, mode),
+            CopyEndpoint::Remote(remote) => remote.mkdir(path, mode).await,
         }
     }
 
-    /// Sets the permission bits of a file.
-    pub(super) async fn set_mode(&self, path: &str, mode: u32) -> Result<(), CopyError> {
+    /// Whether the mode of a directory can be set.
+    pub(super) fn has_directory_modes(&self) -> bool {
         match self {
-            CopyEndpoint::Local => local_end::set_mode(path, mode),
-            CopyEndpoint::Remote(remote) => remote.write(path, b"", "append", Some(mode)).await,
+            CopyEndpoint::Local => true,
+            CopyEndpoint::Remote(remote) => remote.session.has_capability("fs.mkdir.permissions"),
+        }
+    }
+
+    /// Sets the attributes of a file.
+    pub(super) async fn set_attributes(
+        &self,
+        path: &str,
+        attributes: FileAttributes,
+    ) -> Result<(), CopyError> {
+        match self {
+            CopyEndpoint::Local => local_end::set_attributes(path, attributes),
+            CopyEndpoint::Remote(remote) => remote.write(path, b"", "append", attributes).await,
         }
     }
 
@@ -119,15 +177,23 @@ impl CopyEndpoint {
         }
     }
 
-    /// The hash of a whole file, and its permission bits.
-    pub(super) async fn hash(&self, path: &str) -> Result<(String, Option<u32>), CopyError> {
+    /// Removes a directory and its contents.
+    pub(super) async fn remove_tree(&self, path: &str) -> Result<(), CopyError> {
+        match self {
+            CopyEndpoint::Local => local_end::remove_tree(path),
+            CopyEndpoint::Remote(remote) => remote.remove_tree(path).await,
+        }
+    }
+
+    /// The hash of a whole file, and its attributes.
+    pub(super) async fn hash(&self, path: &str) -> Result<(String, FileAttributes), CopyError> {
         match self {
             CopyEndpoint::Local => {
                 let path = path.to_owned();
                 tokio::task::spawn_blocking(move || local_end::hash(&path)).await?
             }
             CopyEndpoint::Remote(remote) => {
-                remote.hash(path, None).await.map(|hashed| (hashed.text, hashed.meta.mode))
+                remote.hash(path, None).await.map(|hashed| (hashed.text, hashed.meta.attributes))
             }
         }
     }

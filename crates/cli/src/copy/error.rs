@@ -11,6 +11,8 @@ use crate::failure::Failure;
 pub(super) struct CopyError {
     pub(super) failure: Failure,
     pub(super) scope: ErrorScope,
+    /// Whether there is no space for the data.
+    pub(super) is_disk_full: bool,
 }
 
 /// How much of the copy an error ends.
@@ -29,7 +31,7 @@ pub(super) enum ErrorScope {
 impl CopyError {
     /// An error of one file.
     pub(super) fn file(message: impl Into<String>) -> CopyError {
-        CopyError { failure: Failure::new(message), scope: ErrorScope::File }
+        CopyError { failure: Failure::new(message), scope: ErrorScope::File, is_disk_full: false }
     }
 
     /// The same error with a hint.
@@ -54,7 +56,10 @@ impl CopyError {
     /// Converts an I/O error of a local file.
     pub(super) fn local(action: &str, path: &str) -> impl FnOnce(io::Error) -> CopyError {
         let start = format!("cannot {action} {path}");
-        move |error| CopyError::file(format!("{start}: {error}"))
+        move |error| {
+            let is_disk_full = error.raw_os_error().is_some_and(|errno| is_disk_full(errno.into()));
+            CopyError { is_disk_full, ..CopyError::file(format!("{start}: {error}")) }
+        }
     }
 }
 
@@ -81,7 +86,8 @@ impl From<Error> for CopyError {
             | Error::ReadInput(_) => ErrorScope::Copy,
             Error::Refused(_) | Error::TooLarge { .. } => ErrorScope::File,
         };
-        CopyError { failure: error.into(), scope }
+        let errno = error.rpc().and_then(|error| error.data["errno"].as_i64());
+        CopyError { failure: error.into(), scope, is_disk_full: errno.is_some_and(is_disk_full) }
     }
 }
 
@@ -90,6 +96,29 @@ impl From<tokio::task::JoinError> for CopyError {
         CopyError {
             failure: Failure::new(format!("copy failed: a task ended early: {error}")),
             scope: ErrorScope::Copy,
+            is_disk_full: false,
+        }
+    }
+}
+
+/// Whether an error number means that the disk or the quota of the user is full.
+fn is_disk_full(errno: i64) -> bool {
+    let full = [rustix::io::Errno::NOSPC, rustix::io::Errno::DQUOT];
+    full.iter().any(|full| i64::from(full.raw_os_error()) == errno)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_full_disk_is_recognised_here_and_on_a_target() {
+        for (errno, is_full) in [(28, true), (122, true), (2, false), (27, false)] {
+            let here = CopyError::local("write", "file")(io::Error::from_raw_os_error(errno));
+            assert_eq!(here.is_disk_full, is_full, "{errno}");
+            let refused = client::v1::RpcError::invalid_params("write file")
+                .with_data(serde_json::json!({ "errno": errno }));
+            assert_eq!(CopyError::from(Error::from(refused)).is_disk_full, is_full, "{errno}");
         }
     }
 }

@@ -9,7 +9,7 @@ use super::endpoint::{CopyEndpoint, FileKind, FileMeta};
 use super::error::{CopyError, ErrorScope};
 use super::large::{LargeCopy, PIECE};
 use super::names;
-use super::plan::{ExistingFiles, PlannedFile};
+use super::plan::{ExistingFiles, PlannedFile, PlannedLink};
 use super::stats::CopyStats;
 
 /// Files copied concurrently.
@@ -127,33 +127,56 @@ impl CopyJob {
         Ok(())
     }
 
-    /// Whether the file at the target is identical; if so, its mode is updated.
+    /// Whether the file at the target is identical; if so, its attributes are updated.
     async fn is_same(&self, file: &PlannedFile, to: &str) -> Result<bool, CopyError> {
-        let ((one, mode), (other, mode_at_target)) =
+        let ((one, wanted), (other, present)) =
             tokio::try_join!(self.source.hash(&file.from), self.target.hash(to))?;
         if one != other {
             return Ok(false);
         }
-        if let Some(mode) = mode.filter(|mode| Some(*mode) != mode_at_target) {
-            self.target.set_mode(to, mode).await?;
+        if present.differ_from(wanted) {
+            self.target.set_attributes(to, wanted).await?;
         }
         Ok(true)
     }
 
+    /// Creates one symbolic link unless it exists; `found` is the metadata at the target.
+    pub(super) async fn link(
+        &self,
+        link: &PlannedLink,
+        to: &str,
+        found: Option<FileMeta>,
+    ) -> Result<(), CopyError> {
+        let text = self.source.read_link(&link.from).await?;
+        match found.map(|found| found.kind) {
+            Some(FileKind::Dir) => {
+                return Err(CopyError::file(format!("cannot write {to}: it is a directory")));
+            }
+            Some(FileKind::Link) if self.target.read_link(to).await? == text => {
+                self.stats.skipped();
+                return Ok(());
+            }
+            _ => {}
+        }
+        self.target.put_link(to, &text, found.is_some()).await?;
+        self.stats.linked();
+        Ok(())
+    }
+
     async fn small(&self, file: &PlannedFile, to: &str) -> Result<(), CopyError> {
         let (bytes, meta) = self.source.read_whole(&file.from, file.size).await?;
-        self.target.put(to, &bytes, meta.mode).await?;
+        self.target.put(to, &bytes, meta.attributes).await?;
         self.stats.sent(file.size);
         Ok(())
     }
 
     async fn large(&self, file: &PlannedFile, to: &str) -> Result<(), CopyError> {
-        let mode = match file.mode {
-            Some(mode) => Some(mode),
-            None => self.source.stat(&file.from).await?.and_then(|found| found.mode),
+        let attributes = match file.attributes.mode {
+            Some(_) => file.attributes,
+            None => self.source.stat(&file.from).await?.map(|found| found.attributes).unwrap_or_default(),
         };
         let (from, to) = (file.from.clone(), to.to_owned());
-        let large = LargeCopy { from, to, size: file.size, mode, verify: self.verify };
+        let large = LargeCopy { from, to, size: file.size, attributes, verify: self.verify };
         large.copy(&self.source, &self.target, &self.stats).await
     }
 }

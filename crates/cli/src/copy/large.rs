@@ -11,7 +11,7 @@ use bytes::Bytes;
 use link::task::OwnedTask;
 use tokio::sync::mpsc;
 
-use super::endpoint::{CopyEndpoint, FileKind};
+use super::endpoint::{CopyEndpoint, FileAttributes, FileKind};
 use super::error::CopyError;
 use super::hash::{self, RunningHash};
 use super::local_end::{self, SourceFile};
@@ -30,8 +30,8 @@ pub(super) struct LargeCopy {
     pub(super) from: String,
     pub(super) to: String,
     pub(super) size: u64,
-    /// The permission bits of the source, if known.
-    pub(super) mode: Option<u32>,
+    /// The attributes of the source, if known.
+    pub(super) attributes: FileAttributes,
     /// Whether hashes are compared at the end.
     pub(super) verify: bool,
 }
@@ -58,7 +58,7 @@ enum PieceSink {
     Remote {
         remote: RemoteEnd,
         part: String,
-        last_mode: Option<u32>,
+        attributes: FileAttributes,
         ahead: VecDeque<OwnedTask<Result<(), CopyError>>>,
     },
 }
@@ -73,10 +73,25 @@ impl LargeCopy {
     ) -> Result<(), CopyError> {
         let to = self.resolve_link(target).await?;
         let part = names::part(&to);
+        self.copy_to(source, target, (&part, &to), stats).await.map_err(|error| match error.is_disk_full {
+            true => {
+                error.hint(format!("free some space and copy again to resume: {part} is kept until then"))
+            }
+            false => error,
+        })
+    }
+
+    async fn copy_to(
+        &self,
+        source: &CopyEndpoint,
+        target: &CopyEndpoint,
+        (part, to): (&str, &str),
+        stats: &Arc<CopyStats>,
+    ) -> Result<(), CopyError> {
         let pieces = self.open(source)?;
-        let begun = self.begun(&pieces, target, &part).await?;
+        let begun = self.begun(&pieces, target, part).await?;
         stats.passed(begun.at);
-        let mut sink = self.sink(target, &part, begun.at)?;
+        let mut sink = self.sink(target, part, begun.at)?;
         let sent = self.send(&pieces, &mut sink, begun, stats).await;
         let running = match (sent, sink.flush().await) {
             (Ok(running), Ok(())) => running,
@@ -86,13 +101,14 @@ impl LargeCopy {
             source.check()?;
         }
         if self.verify {
-            self.check(&pieces, target, &part, &running.text()).await?;
+            let _verifying = stats.verifying();
+            self.check(&pieces, target, part, &running.text()).await?;
         }
         match (target, sink) {
             (CopyEndpoint::Local, PieceSink::Local(file)) => {
-                local_end::commit(&file, (&part, &to), self.mode)
+                local_end::commit(&file, (part, to), self.attributes)
             }
-            (CopyEndpoint::Remote(remote), _) => remote.commit(&part, &to).await,
+            (CopyEndpoint::Remote(remote), _) => remote.commit(part, to).await,
             (CopyEndpoint::Local, PieceSink::Remote { .. }) => Ok(()),
         }
     }
@@ -172,7 +188,7 @@ impl LargeCopy {
             CopyEndpoint::Remote(remote) => Ok(PieceSink::Remote {
                 remote: remote.clone(),
                 part: part.to_owned(),
-                last_mode: self.mode,
+                attributes: self.attributes,
                 ahead: VecDeque::new(),
             }),
         }
@@ -310,7 +326,7 @@ impl PieceSource {
 impl PieceSink {
     /// Queues the next chunk; waits only while too many are in flight.
     async fn write(&mut self, at: u64, bytes: Bytes, is_last: bool) -> Result<(), CopyError> {
-        let PieceSink::Remote { remote, part, last_mode, ahead } = self else { return Ok(()) };
+        let PieceSink::Remote { remote, part, attributes, ahead } = self else { return Ok(()) };
         while ahead.len() >= MAX_IN_FLIGHT {
             if let Some(oldest) = ahead.pop_front() {
                 oldest.join().await??;
@@ -318,10 +334,14 @@ impl PieceSink {
         }
         // The first chunk replaces an earlier partial file. It is private until it has its final mode.
         let how = if at == 0 { "replace" } else { "append" };
-        let mode = if is_last { *last_mode } else { Some(0o600) };
+        let attributes = match is_last {
+            true => *attributes,
+            false => FileAttributes { mode: Some(0o600), mtime: None },
+        };
         let (remote, part) = (remote.clone(), part.clone());
         // Requests are queued at their first poll, and tasks are first polled in the order they are spawned.
-        ahead.push_back(OwnedTask::spawn(async move { remote.write(&part, &bytes, how, mode).await }));
+        let write = async move { remote.write(&part, &bytes, how, attributes).await };
+        ahead.push_back(OwnedTask::spawn(write));
         Ok(())
     }
 

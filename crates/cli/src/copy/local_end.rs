@@ -3,14 +3,15 @@
 
 use std::fs::{self, File, Metadata, Permissions};
 use std::io::{self, Read as _, Write as _};
-use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd, OwnedFd};
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::Path;
+use std::time::{Duration, SystemTime};
 
-use rustix::fs::{AtFlags, CWD, Mode, OFlags, mkdirat, openat, renameat, unlinkat};
+use rustix::fs::{AtFlags, CWD, Mode, OFlags, mkdirat, openat, renameat, symlinkat, unlinkat};
 use rustix::io::Errno;
 
-use super::endpoint::{FileKind, FileMeta, ListedEntry};
+use super::endpoint::{FileAttributes, FileKind, FileMeta, ListedEntry};
 use super::error::CopyError;
 use super::{hash, names};
 
@@ -44,7 +45,9 @@ fn meta(found: &Metadata) -> FileMeta {
         kind if kind.is_symlink() => FileKind::Link,
         _ => FileKind::Other,
     };
-    FileMeta { kind, size: found.len(), mode: Some(found.mode() & PERMISSIONS) }
+    let mtime = found.mtime().checked_mul(1000).map(|whole| whole + found.mtime_nsec() / 1_000_000);
+    let attributes = FileAttributes { mode: Some(found.mode() & PERMISSIONS), mtime };
+    FileMeta { kind, size: found.len(), attributes }
 }
 
 /// Lists a directory. The protocol sends names as text, so a name that is not UTF-8 is an error.
@@ -182,12 +185,51 @@ impl DestinationFile<'_> {
     }
 }
 
-/// Writes a whole file atomically.
-pub(super) fn put(path: &str, bytes: &[u8], mode: Option<u32>) -> Result<(), CopyError> {
+/// Writes a whole file atomically; a failure leaves nothing behind.
+pub(super) fn put(path: &str, bytes: &[u8], attributes: FileAttributes) -> Result<(), CopyError> {
     let part = names::part(path);
     let mut file = open_part(&part, true).map_err(CopyError::local("write", path))?;
-    file.write_all(bytes).map_err(CopyError::local("write", path))?;
-    commit(&file, (&part, path), mode)
+    let written = file.write_all(bytes).map_err(CopyError::local("write", path));
+    let done = written.and_then(|()| commit(&file, (&part, path), attributes));
+    if done.is_err() {
+        // The first error is the one to report.
+        remove(&part).ok();
+    }
+    done
+}
+
+/// The text of a symbolic link, which the protocol sends as text.
+pub(super) fn read_link(path: &str) -> Result<String, CopyError> {
+    let text = fs::read_link(path).map_err(CopyError::local("read", path))?;
+    text.into_os_string().into_string().map_err(|_odd| {
+        CopyError::file(format!("cannot copy {path}: the link leads to a name that is not UTF-8"))
+            .hint("--follow copies the file it leads to")
+    })
+}
+
+/// Creates a symbolic link under a temporary name and renames it, so that a file or link that exists is replaced.
+pub(super) fn put_link(path: &str, text: &str) -> Result<(), CopyError> {
+    let part = names::part(path);
+    let put = || -> io::Result<()> {
+        let DestinationFile { dir, name } = DestinationFile::at(&part, true)?;
+        match unlinkat(&dir, name, AtFlags::empty()) {
+            Ok(()) | Err(Errno::NOENT) => {}
+            Err(error) => return Err(error.into()),
+        }
+        symlinkat(text, &dir, name)?;
+        let to = DestinationFile::at(path, false)?;
+        renameat(&dir, name, &to.dir, to.name).map_err(io::Error::from)
+    };
+    put().map_err(CopyError::local("write", path))
+}
+
+/// Removes a directory of the destination and its contents. Symbolic links in it are removed, not followed.
+pub(super) fn remove_tree(path: &str) -> Result<(), CopyError> {
+    let remove = || {
+        let DestinationFile { dir, name } = DestinationFile::at(path, false)?;
+        fs::remove_dir_all(format!("/proc/self/fd/{}/{name}", dir.as_raw_fd()))
+    };
+    remove().map_err(CopyError::local("remove", path))
 }
 
 /// Opens a partial file, new or to continue. It is private until it has its final mode.
@@ -203,29 +245,52 @@ pub(super) fn open_part(part: &str, anew: bool) -> io::Result<File> {
     Ok(File::from(openat(&dir, name, flags, Mode::from_raw_mode(0o600))?))
 }
 
-/// Sets the mode of a complete partial file and renames it. A symbolic link of that name is replaced, not followed.
-pub(super) fn commit(file: &File, (part, target): (&str, &str), mode: Option<u32>) -> Result<(), CopyError> {
+/// Sets the attributes of a complete partial file and renames it. A symbolic link of that name is replaced, not followed.
+pub(super) fn commit(
+    file: &File,
+    (part, target): (&str, &str),
+    attributes: FileAttributes,
+) -> Result<(), CopyError> {
     let cannot = || CopyError::local("write", target);
-    file.set_permissions(Permissions::from_mode(mode.unwrap_or(DEFAULT_MODE))).map_err(cannot())?;
+    let mode = attributes.mode.unwrap_or(DEFAULT_MODE);
+    apply(file, FileAttributes { mode: Some(mode), ..attributes }).map_err(cannot())?;
     let from = DestinationFile::at(part, false).map_err(cannot())?;
     let to = DestinationFile::at(target, false).map_err(cannot())?;
     renameat(&from.dir, from.name, &to.dir, to.name).map_err(io::Error::from).map_err(cannot())
 }
 
-/// Creates a directory and its parents below the destination.
-pub(super) fn mkdir(path: &str) -> Result<(), CopyError> {
-    open_dir(path, true).map(drop).map_err(CopyError::local("make", path))
+/// Creates a directory and its parents below the destination, and sets its mode.
+pub(super) fn mkdir(path: &str, mode: Option<u32>) -> Result<(), CopyError> {
+    open_dir(path, true).map_err(CopyError::local("make", path))?;
+    match mode {
+        Some(_) => set_attributes(path, FileAttributes { mode, mtime: None }),
+        None => Ok(()),
+    }
 }
 
-/// Sets the permission bits of a file.
-pub(super) fn set_mode(path: &str, mode: u32) -> Result<(), CopyError> {
+/// Sets the attributes of a file.
+pub(super) fn set_attributes(path: &str, attributes: FileAttributes) -> Result<(), CopyError> {
     let set = || {
         let DestinationFile { dir, name } = DestinationFile::at(path, false)?;
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
-        let file = File::from(openat(&dir, name, flags, Mode::empty())?);
-        file.set_permissions(Permissions::from_mode(mode))
+        apply(&File::from(openat(&dir, name, flags, Mode::empty())?), attributes)
     };
     set().map_err(CopyError::local("write", path))
+}
+
+fn apply(file: &File, attributes: FileAttributes) -> io::Result<()> {
+    if let Some(mode) = attributes.mode {
+        file.set_permissions(Permissions::from_mode(mode))?;
+    }
+    let distance = |ms: i64| Duration::from_millis(ms.unsigned_abs());
+    let time = attributes.mtime.and_then(|ms| match ms >= 0 {
+        true => SystemTime::UNIX_EPOCH.checked_add(distance(ms)),
+        false => SystemTime::UNIX_EPOCH.checked_sub(distance(ms)),
+    });
+    match time {
+        Some(time) => file.set_modified(time),
+        None => Ok(()),
+    }
 }
 
 /// Removes a file if it exists.
@@ -250,10 +315,10 @@ pub(super) fn is_cyclic_link(link: &str) -> bool {
     }
 }
 
-/// The hash of a whole file, and its permission bits.
-pub(super) fn hash(path: &str) -> Result<(String, Option<u32>), CopyError> {
+/// The hash of a whole file, and its attributes.
+pub(super) fn hash(path: &str) -> Result<(String, FileAttributes), CopyError> {
     let source = SourceFile::open(path)?;
     let meta = source.meta();
     let hashed = hash::of_first(&source.file, meta.size).map_err(CopyError::local("read", path))?;
-    Ok((hashed.ok_or_else(|| changed(path))?.text(), meta.mode))
+    Ok((hashed.ok_or_else(|| changed(path))?.text(), meta.attributes))
 }

@@ -3,44 +3,55 @@
 //! | module | holds |
 //! |---|---|
 //! | `endpoint` | one end of a copy; `local_end` and `remote_end` implement it |
-//! | `plan` | the contents of a tree, and the files that exist at the target |
+//! | `plan`, `filter` | the contents of a tree, what is left out of it, and the files that exist at the target |
+//! | `tree` | the copy of a tree, and the removal of what the source does not have |
+//! | `directories` | the directories of a tree and their modes |
+//! | `overlap` | whether one end of a copy contains the other |
+//! | `stream` | copies from standard input and to standard output |
 //! | `job` | concurrent copies of files, with retries |
 //! | `large` | a file in chunks, to a partial file that is renamed when it is complete |
 //! | `names` | paths, and the names of partial files |
 //! | `stats`, `progress` | counters and the progress line |
 //!
-//! Destinations are resolved as by `cp -r` and `scp -r`:
+//! Destinations:
 //!
 //! | source | destination | copied to |
 //! |---|---|---|
-//! | file | a directory | a file of the same name in it |
-//! | file | anything else | that path; with a trailing `/`, the directory must exist |
-//! | directory | a directory, or a path with a trailing `/` | a directory of the same name in it |
-//! | directory | a new path, or an unfinished copy of it | that path |
+//! | one directory | any path | that path, whether it exists or not |
+//! | one directory | a path with a trailing `/`, or `.` | a directory of the same name in it |
+//! | one file | a directory, a path with a trailing `/`, or `.` | a file of the same name in it |
+//! | one file | anything else | that path |
+//! | several | a directory, which is created | files and directories of the same names in it |
 //! | `DIR/.`, `.` or `..` | | the contents are copied to that path |
 //!
 //! Names from a target that could leave the destination end the copy. A local destination directory is resolved once;
 //! below it nothing is written through a symbolic link: a link in the place of a file is replaced, one in the place of a
 //! directory fails the files below it. On a target, an existing link stays and the file it names is replaced.
 //!
-//! A file is renamed to its final name only when it is complete; permission bits are copied, owner and times are not.
-//! In a tree, symbolic links and special files are skipped and reported; with `follow`, links are followed. A link that
-//! is the source itself is always followed. Directories get the default mode; empty ones are copied. As with `cp`, files
-//! are not synced to disk: the copy survives the end of this process and of the daemon at once, and a power failure
-//! after the kernel has written it.
+//! A file is renamed to its final name only when it is complete; permission bits and modification times are copied, owners
+//! are not. In a tree, symbolic links are copied as links, after all files, and special files are skipped and reported; with
+//! `follow`, links are followed. A link that is the source itself is always followed. An existing destination
+//! keeps its own mode; the directories below it get those of the source. Empty ones are copied. As with `cp`, files are not synced to disk: the copy survives the end of this process and of the daemon
+//! at once, and a power failure after the kernel has written it.
 
+mod directories;
 mod endpoint;
 mod error;
+mod filter;
 mod hash;
 mod job;
 mod large;
 mod local_end;
 mod names;
+mod overlap;
 mod plan;
 mod progress;
 mod remote_end;
 mod stats;
+mod stream;
+mod tree;
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use client::{Session, v1};
@@ -49,19 +60,30 @@ use crate::failure::{CommandStatus, Failure};
 use crate::output;
 use endpoint::{CopyEndpoint, FileKind, FileMeta};
 use error::{CopyError, ErrorScope};
+use filter::CopyFilter;
 use job::CopyJob;
-use plan::{ExistingFiles, PlannedFile, TreeWalk};
+use plan::PlannedFile;
 use progress::ProgressLine;
 use remote_end::RemoteEnd;
 use stats::CopyStats;
+pub use stream::{copy_from_stdin, copy_to_stdout};
 
 /// The capabilities that a server needs for copies.
 const REQUIRED_CAPABILITIES: [&str; 5] =
     ["fs.stat.hash", "fs.read.hash", "fs.write.hash", "fs.write.permissions", "fs.write.durable"];
 
-/// One side of a copy on the command line.
+/// The sources of a copy, all on one machine.
 #[derive(Debug, Clone)]
-pub struct CopySide {
+pub struct CopySources {
+    /// The session on the target; `None` for the local machine.
+    pub session: Option<Session>,
+    /// The paths on that side.
+    pub paths: Vec<String>,
+}
+
+/// The destination of a copy.
+#[derive(Debug, Clone)]
+pub struct CopyDestination {
     /// The session on the target; `None` for the local machine.
     pub session: Option<Session>,
     /// The path on that side.
@@ -69,48 +91,105 @@ pub struct CopySide {
 }
 
 /// The options of a copy.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Default)]
 pub struct CopyOptions {
     /// Compare hashes.
     pub verify: bool,
     /// Follow symbolic links in a tree.
     pub follow: bool,
-    /// Do not show progress.
+    /// Show neither progress nor the summary.
     pub quiet: bool,
     /// Print the summary as JSON.
     pub json: bool,
+    /// Remove what the source does not have from the destination of a tree.
+    pub delete: bool,
+    /// Leave out of a tree what matches these patterns.
+    pub exclude: Vec<String>,
+    /// Leave out of a tree what its `.gitignore` files exclude.
+    pub gitignore: bool,
+}
+
+impl CopyOptions {
+    /// Whether the contents of a tree decide what is copied, so that the server cannot copy the whole of it.
+    pub fn selects(&self) -> bool {
+        self.follow || self.delete || self.gitignore || !self.exclude.is_empty()
+    }
 }
 
 /// Copies; reports files that fail on stderr and returns status 1 if there are any.
 pub async fn copy(
-    source: CopySide,
-    target: CopySide,
-    options: CopyOptions,
+    sources: CopySources,
+    destination: CopyDestination,
+    options: &CopyOptions,
 ) -> Result<CommandStatus, Failure> {
+    if options.delete {
+        check_delete(&sources.paths)?;
+    }
     let stats = Arc::new(CopyStats::new(options.json));
     let progress = ProgressLine::start(&stats, options.quiet);
-    let run = CopyRun {
-        job: Arc::new(CopyJob {
-            source: end(&source, options)?,
-            target: end(&target, options)?,
-            verify: options.verify,
-            stats: stats.clone(),
-        }),
-        from: source.path,
-        to: target.path,
-        follow: options.follow,
-    };
-    let done = run.go().await;
-    drop(progress);
+    let job = Arc::new(CopyJob {
+        source: end(sources.session.as_ref(), options)?,
+        target: end(destination.session.as_ref(), options)?,
+        verify: options.verify,
+        stats: stats.clone(),
+    });
+    let is_one_of_several = sources.paths.len() > 1;
+    let mut done = Ok(());
+    for from in sources.paths {
+        let to = destination.path.clone();
+        let run = CopyRun { job: job.clone(), from, to, is_one_of_several, options };
+        match run.go().await {
+            Err(error) if is_one_of_several && error.scope == ErrorScope::File => stats.failed(&error),
+            Err(error) => {
+                done = Err(error);
+                break;
+            }
+            Ok(()) => {}
+        }
+    }
+    match &done {
+        Ok(()) => progress.finish(),
+        Err(_) => drop(progress),
+    }
     done.map_err(|error| match error.scope {
         ErrorScope::File => error.failure,
         ErrorScope::Connection | ErrorScope::Attempt | ErrorScope::Copy => {
             error.failure.hint("run the same command again to resume")
         }
     })?;
+    summarize(&stats, options)
+}
+
+/// Refuses several sources of which one would delete the copy of another: with `--delete`, each removes from its
+/// destination what it does not have itself.
+fn check_delete(sources: &[String]) -> Result<(), Failure> {
+    if sources.len() < 2 {
+        return Ok(());
+    }
+    let hint = "copy each source with its own command and destination";
+    let mut copied = HashSet::new();
+    for source in sources {
+        let Some(name) = names::last(source) else {
+            return Err(Failure::new(format!(
+                "cannot copy with --delete: the contents of {source} share the destination with other sources"
+            ))
+            .hint(hint));
+        };
+        if !copied.insert(name) {
+            let message = format!("cannot copy with --delete: several sources are named {name}");
+            return Err(Failure::new(message).hint(hint));
+        }
+    }
+    Ok(())
+}
+
+/// Prints the summary; the status is 1 if files failed.
+fn summarize(stats: &CopyStats, options: &CopyOptions) -> Result<CommandStatus, Failure> {
     let summary = stats.summary();
-    if options.json {
-        output::json_line(&summary)?;
+    match (options.json, options.quiet) {
+        (true, _) => output::json_line(&summary)?,
+        (false, false) => output::line(summary.line())?,
+        (false, true) => {}
     }
     Ok(if summary.failed == 0 { CommandStatus::OK } else { CommandStatus::UNSUCCESSFUL })
 }
@@ -118,41 +197,41 @@ pub async fn copy(
 /// Copies within one target, without transferring the contents.
 pub async fn copy_within_target(
     session: &Session,
-    source: &str,
+    sources: &[String],
     target: &str,
-    options: CopyOptions,
+    options: &CopyOptions,
 ) -> Result<CommandStatus, Failure> {
     let stats = Arc::new(CopyStats::new(options.json));
-    let remote = RemoteEnd { session: session.clone(), verify: false };
-    let end = CopyEndpoint::Remote(remote.clone());
-    let job = CopyJob { source: end.clone(), target: end, verify: false, stats: stats.clone() };
-    let (from, to) = (source.to_owned(), target.to_owned());
-    let run = CopyRun { job: Arc::new(job), from, to, follow: false };
-    let (from, found, to) = async {
-        let (from, found) = run.source().await?;
-        let to = match found.kind {
-            FileKind::Dir => run.tree_target().await?.path,
-            _ => run.file_target().await?.0,
-        };
-        Ok((from, found, to))
+    let end = CopyEndpoint::Remote(RemoteEnd { session: session.clone(), verify: false });
+    let job = Arc::new(CopyJob { source: end.clone(), target: end, verify: false, stats: stats.clone() });
+    for source in sources {
+        let (from, to, is_one_of_several) = (source.clone(), target.to_owned(), sources.len() > 1);
+        let run = CopyRun { job: job.clone(), from, to, is_one_of_several, options };
+        let (from, found, to) = async {
+            let (from, found) = run.source().await?;
+            let to = match found.kind {
+                FileKind::Dir => run.tree_target().await?.0,
+                _ => run.file_target().await?.0,
+            };
+            Ok((from, found, to))
+        }
+        .await
+        .map_err(|error: CopyError| error.failure)?;
+        let params = v1::FsCopy { from, to, recursive: true, overwrite: true, ..v1::FsCopy::default() };
+        session.files().copy(params).await?;
+        if found.kind != FileKind::Dir {
+            stats.copied(found.size);
+        }
     }
-    .await
-    .map_err(|error: CopyError| error.failure)?;
-    session
-        .files()
-        .copy(v1::FsCopy { from, to, recursive: true, overwrite: true, ..v1::FsCopy::default() })
-        .await?;
-    if found.kind != FileKind::Dir {
-        stats.copied(found.size);
+    match options.json {
+        true => summarize(&stats, options),
+        // The contents of a directory are not counted here.
+        false => Ok(CommandStatus::OK),
     }
-    if options.json {
-        output::json_line(&stats.summary())?;
-    }
-    Ok(CommandStatus::OK)
 }
 
-fn end(side: &CopySide, options: CopyOptions) -> Result<CopyEndpoint, Failure> {
-    let Some(session) = &side.session else { return Ok(CopyEndpoint::Local) };
+fn end(session: Option<&Session>, options: &CopyOptions) -> Result<CopyEndpoint, Failure> {
+    let Some(session) = session else { return Ok(CopyEndpoint::Local) };
     if let Some(missing) = REQUIRED_CAPABILITIES.iter().find(|needed| !session.has_capability(needed)) {
         return Err(Failure::new(format!(
             "cannot copy: rexd on {} does not support {missing}",
@@ -163,29 +242,24 @@ fn end(side: &CopySide, options: CopyOptions) -> Result<CopyEndpoint, Failure> {
     Ok(CopyEndpoint::Remote(RemoteEnd { session: session.clone(), verify: options.verify }))
 }
 
-/// A copy with both ends resolved.
-struct CopyRun {
+/// The copy of one source, with both ends resolved.
+struct CopyRun<'a> {
     job: Arc<CopyJob>,
     from: String,
     to: String,
-    follow: bool,
+    is_one_of_several: bool,
+    options: &'a CopyOptions,
 }
 
-/// Where a tree is copied to.
-struct TreeTarget {
-    path: String,
-    /// Whether the directory exists.
-    is_there: bool,
-    /// Whether a marker file identifies the directory as an unfinished copy.
-    is_marked: bool,
-}
-
-impl CopyRun {
+impl CopyRun<'_> {
     async fn go(&self) -> Result<(), CopyError> {
         let (from, found) = self.source().await?;
         match found.kind {
             FileKind::File => self.file(from, found).await,
-            FileKind::Dir => self.tree(&from).await,
+            FileKind::Dir => {
+                let filter = CopyFilter::new(&self.options.exclude, self.options.gitignore)?;
+                self.tree(&from, &filter).await
+            }
             FileKind::Link | FileKind::Other => {
                 Err(CopyError::file(format!("cannot copy {from}: not a file or directory")))
             }
@@ -197,22 +271,25 @@ impl CopyRun {
         found.ok_or_else(|| CopyError::file(format!("cannot copy {}: no such file or directory", self.from)))
     }
 
+    /// Whether the destination is a directory that receives the source under its name.
+    fn goes_into(&self) -> bool {
+        self.is_one_of_several || self.to.ends_with('/') || names::last(&self.to).is_none()
+    }
+
     /// The path to copy a file to, and the metadata there.
     async fn file_target(&self) -> Result<(String, Option<FileMeta>), CopyError> {
-        let found = self.job.target.follow(&self.to).await?;
-        let is_directory = found.is_some_and(|(_, found)| found.kind == FileKind::Dir);
-        match (is_directory, names::last(&self.from)) {
-            (true, Some(name)) => {
-                let to = names::join(&self.to, name);
-                let found = self.job.target.stat(&to).await?;
-                Ok((to, found))
-            }
-            (false, _) if self.to.ends_with('/') => {
-                Err(CopyError::file(format!("cannot copy to {}: not a directory", self.to))
-                    .hint("create the directory, or remove the trailing / to copy to that name"))
-            }
-            _ => Ok((self.to.clone(), self.job.target.stat(&self.to).await?)),
+        let found = self.job.target.follow(&self.to).await?.map(|(_, found)| found.kind);
+        let goes_into = found == Some(FileKind::Dir) || self.goes_into();
+        if goes_into && found.is_some_and(|kind| kind != FileKind::Dir) {
+            return Err(CopyError::file(format!("cannot copy to {}: not a directory", self.to))
+                .hint("choose a directory, or remove the trailing / to replace the file"));
         }
+        let to = match names::last(&self.from).filter(|_| goes_into) {
+            Some(name) => names::join(&self.to, name),
+            None => self.to.clone(),
+        };
+        let found = self.job.target.stat(&to).await?;
+        Ok((to, found))
     }
 
     async fn file(&self, from: String, found: FileMeta) -> Result<(), CopyError> {
@@ -221,87 +298,8 @@ impl CopyRun {
             to = names::join(&local_end::make_destination(names::parent(&to))?, name);
         }
         self.job.stats.expects(found.size);
-        let entry = PlannedFile { from, below: String::new(), size: found.size, mode: found.mode };
+        let (below, attributes) = (String::new(), found.attributes);
+        let entry = PlannedFile { from, below, size: found.size, attributes };
         self.job.file(&entry, &to, existing).await
-    }
-
-    /// The path to copy a tree to.
-    async fn tree_target(&self) -> Result<TreeTarget, CopyError> {
-        let target = &self.job.target;
-        let within = |path: &str| self.from.ends_with("/.") || names::last(path).is_none();
-        let found = target.follow(&self.to).await?.map(|(_, found)| found);
-        match found {
-            Some(found) if found.kind != FileKind::Dir => {
-                return Err(CopyError::file(format!("cannot copy a directory to {}: it is a file", self.to)));
-            }
-            _ => {}
-        }
-        let name = names::last(&self.from).filter(|_| !within(&self.from));
-        let (Some(name), true) = (name, found.is_some() || self.to.ends_with('/')) else {
-            let path = self.to.trim_end_matches('/');
-            let path = if path.is_empty() { self.to.clone() } else { path.to_owned() };
-            return Ok(TreeTarget { path, is_there: found.is_some(), is_marked: name.is_some() });
-        };
-        if self.is_unfinished(name).await? {
-            return Ok(TreeTarget { path: self.to.clone(), is_there: true, is_marked: true });
-        }
-        let path = names::join(&self.to, name);
-        let is_there = target.stat(&path).await?.is_some();
-        Ok(TreeTarget { path, is_there, is_marked: false })
-    }
-
-    /// Whether the destination is an interrupted copy of the same name.
-    async fn is_unfinished(&self, name: &str) -> Result<bool, CopyError> {
-        let mark = names::join(&self.to, names::UNFINISHED);
-        match self.job.target.stat(&mark).await? {
-            Some(found) if found.kind == FileKind::File && found.size == name.len() as u64 => {
-                Ok(self.job.target.read_whole(&mark, found.size).await?.0 == name.as_bytes())
-            }
-            _ => Ok(false),
-        }
-    }
-
-    async fn tree(&self, from: &str) -> Result<(), CopyError> {
-        let job = &self.job;
-        let TreeTarget { path: to, is_there, is_marked } = self.tree_target().await?;
-        if matches!((&job.source, &job.target), (CopyEndpoint::Local, CopyEndpoint::Local))
-            && names::is_within(&to, from)
-        {
-            return Err(CopyError::file(format!("cannot copy {from} into itself")));
-        }
-        let plan = TreeWalk { end: &job.source, follow: self.follow, stats: &job.stats }.plan(from).await?;
-        let to = job.target.make_destination(&to).await?;
-        let mark = names::join(&to, names::UNFINISHED);
-        if is_marked && let Some(name) = names::last(&self.from) {
-            job.target.put(&mark, name.as_bytes(), None).await?;
-        }
-        let existing = match is_there {
-            true => plan::existing(&job.target, &to, &plan.directories).await?,
-            false => ExistingFiles::new(),
-        };
-        self.directories(&plan.directories, &to, &existing).await?;
-        job.files(plan.files, &to, &existing).await?;
-        match is_marked && job.stats.summary().failed == 0 {
-            true => job.target.remove(&mark).await,
-            false => Ok(()),
-        }
-    }
-
-    /// Creates the missing directories.
-    async fn directories(&self, all: &[String], to: &str, existing: &ExistingFiles) -> Result<(), CopyError> {
-        let mut making = tokio::task::JoinSet::new();
-        for below in
-            all.iter().filter(|below| !existing.get(*below).is_some_and(|found| found.kind == FileKind::Dir))
-        {
-            let (target, path) = (self.job.target.clone(), names::join(to, below));
-            making.spawn(async move { target.mkdir(&path).await });
-        }
-        while let Some(made) = making.join_next().await {
-            match made? {
-                Err(error) if error.scope == ErrorScope::File => self.job.stats.failed(&error),
-                made => made?,
-            }
-        }
-        Ok(())
     }
 }

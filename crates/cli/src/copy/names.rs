@@ -7,9 +7,6 @@ const SUFFIX: &str = ".rex-part";
 /// The maximum length of a file name.
 const MAX_NAME_BYTES: usize = 255;
 
-/// The marker file in a tree that is copied for the first time; it contains the name of the source.
-pub(super) const UNFINISHED: &str = ".rex-part";
-
 /// Joins two paths; either may be empty.
 pub(super) fn join(base: &str, below: &str) -> String {
     match (base, below) {

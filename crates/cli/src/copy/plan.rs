@@ -1,12 +1,13 @@
 //! CopyPlan: the contents of a tree, and the files that exist at the target.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use tokio::task::JoinSet;
 
-use super::endpoint::{CopyEndpoint, FileKind, FileMeta, ListedEntry};
+use super::endpoint::{CopyEndpoint, FileAttributes, FileKind, FileMeta, ListedEntry};
 use super::error::{CopyError, ErrorScope};
+use super::filter::CopyFilter;
 use super::local_end;
 use super::names;
 use super::stats::CopyStats;
@@ -15,6 +16,28 @@ use super::stats::CopyStats;
 const MAX_CONCURRENT_LISTS: usize = 32;
 /// The maximum nesting of directories; beyond it, a cycle is assumed.
 const MAX_DEPTH: usize = 512;
+/// The file whose patterns exclude others, with `--gitignore`.
+const IGNORE_FILE: &str = ".gitignore";
+/// A larger one is not read.
+const MAX_IGNORE_BYTES: u64 = 1024 * 1024;
+
+/// One directory of a plan.
+#[derive(Debug, Clone)]
+pub(super) struct PlannedDirectory {
+    /// The directory at the source, with a final symbolic link resolved.
+    pub(super) from: String,
+    /// The destination, relative to the root of the copy.
+    pub(super) below: String,
+    /// Permission bits, as far as they are known.
+    pub(super) mode: Option<u32>,
+}
+
+impl PlannedDirectory {
+    /// The root of the copy.
+    pub(super) fn top(from: &str) -> PlannedDirectory {
+        PlannedDirectory { from: from.to_owned(), below: String::new(), mode: None }
+    }
+}
 
 /// One file of a plan.
 #[derive(Debug, Clone)]
@@ -24,15 +47,38 @@ pub(super) struct PlannedFile {
     /// The destination, relative to the root of the copy.
     pub(super) below: String,
     pub(super) size: u64,
-    pub(super) mode: Option<u32>,
+    pub(super) attributes: FileAttributes,
+}
+
+/// One symbolic link of a plan.
+#[derive(Debug, Clone)]
+pub(super) struct PlannedLink {
+    /// The link at the source.
+    pub(super) from: String,
+    /// The destination, relative to the root of the copy.
+    pub(super) below: String,
 }
 
 /// The files and directories to copy.
 #[derive(Debug, Default)]
 pub(super) struct CopyPlan {
     /// Directories relative to the root, parents before children.
-    pub(super) directories: Vec<String>,
+    pub(super) directories: Vec<PlannedDirectory>,
     pub(super) files: Vec<PlannedFile>,
+    pub(super) links: Vec<PlannedLink>,
+    /// Everything at the source, also what is not copied.
+    pub(super) names: HashSet<String>,
+}
+
+/// What happens to the symbolic links of a tree.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum LinkMode {
+    /// They are copied as links.
+    Keep,
+    /// The files they lead to are copied.
+    Follow,
+    /// They are left out: the target cannot create them.
+    Skip,
 }
 
 /// The files at the target, by their path relative to the root.
@@ -44,8 +90,9 @@ type Listed = Result<Vec<Result<ListedEntry, CopyError>>, CopyError>;
 #[derive(Debug)]
 pub(super) struct TreeWalk<'a> {
     pub(super) end: &'a CopyEndpoint,
-    /// Whether symbolic links are followed.
-    pub(super) follow: bool,
+    /// What happens to symbolic links.
+    pub(super) links: LinkMode,
+    pub(super) filter: &'a CopyFilter,
     pub(super) stats: &'a Arc<CopyStats>,
 }
 
@@ -65,6 +112,7 @@ impl TreeWalk<'_> {
             let (path, below, listed) = listed?;
             match listed {
                 Ok(entries) => {
+                    self.read_ignore_file(&entries, (&path, &below)).await?;
                     for entry in entries {
                         self.take(entry, (&path, &below), (&mut plan, &mut waiting)).await?;
                     }
@@ -75,10 +123,30 @@ impl TreeWalk<'_> {
                 Err(error) => return Err(error),
             }
         }
-        plan.directories.sort();
+        plan.directories.sort_by(|one, other| one.below.cmp(&other.below));
         plan.files.sort_by(|one, other| one.below.cmp(&other.below));
+        plan.links.sort_by(|one, other| one.below.cmp(&other.below));
         self.stats.expects(plan.files.iter().map(|file| file.size).sum());
         Ok(plan)
+    }
+
+    /// Reads the `.gitignore` of a directory, if it has one and they are used. The directory is listed after its parents.
+    async fn read_ignore_file(
+        &self,
+        entries: &[Result<ListedEntry, CopyError>],
+        (path, below): (&str, &str),
+    ) -> Result<(), CopyError> {
+        let is_ignore_file =
+            |entry: &&ListedEntry| entry.name == IGNORE_FILE && entry.meta.kind == FileKind::File;
+        let Some(found) = entries.iter().flatten().find(is_ignore_file) else { return Ok(()) };
+        if self.filter.uses_ignore_files() && found.meta.size <= MAX_IGNORE_BYTES {
+            let file = names::join(path, IGNORE_FILE);
+            let (text, _) = self.end.read_whole(&file, found.meta.size).await?;
+            for invalid in self.filter.add(below, &file, &String::from_utf8_lossy(&text))? {
+                self.stats.note(format!("skipped {}", invalid.failure.message));
+            }
+        }
+        Ok(())
     }
 
     async fn take(
@@ -94,11 +162,15 @@ impl TreeWalk<'_> {
                 return Ok(());
             }
         };
-        // The marker file of an earlier copy is not part of the tree.
-        if name == names::UNFINISHED {
+        let (mut from, below) = (names::join(path, &name), names::join(below, &name));
+        if self.filter.excludes(&below, meta.kind == FileKind::Dir) {
             return Ok(());
         }
-        let (mut from, below) = (names::join(path, &name), names::join(below, &name));
+        plan.names.insert(below.clone());
+        if meta.kind == FileKind::Link && self.links == LinkMode::Keep {
+            plan.links.push(PlannedLink { from, below });
+            return Ok(());
+        }
         if meta.kind == FileKind::Link {
             match self.lead(&from).await {
                 Ok(Some((leads, found))) => (from, meta) = (leads, found),
@@ -111,9 +183,12 @@ impl TreeWalk<'_> {
             }
         }
         match meta.kind {
-            FileKind::File => plan.files.push(PlannedFile { from, below, size: meta.size, mode: meta.mode }),
+            FileKind::File => {
+                plan.files.push(PlannedFile { from, below, size: meta.size, attributes: meta.attributes });
+            }
             FileKind::Dir if below.split('/').count() < MAX_DEPTH => {
-                plan.directories.push(below.clone());
+                let mode = meta.attributes.mode;
+                plan.directories.push(PlannedDirectory { from: from.clone(), below: below.clone(), mode });
                 waiting.push((from, below));
             }
             FileKind::Dir => self.stats.left_out(&from, "nested too deeply (limit 512)"),
@@ -124,8 +199,8 @@ impl TreeWalk<'_> {
 
     /// The target of a symbolic link, if links are followed and it is not a cycle.
     async fn lead(&self, link: &str) -> Result<Option<(String, FileMeta)>, CopyError> {
-        if !self.follow {
-            self.stats.left_out(link, "symbolic link (--follow copies its target)");
+        if self.links == LinkMode::Skip {
+            self.stats.left_out(link, "the target cannot create symbolic links (--follow copies the file)");
             return Ok(None);
         }
         let Some((leads, found)) = self.end.follow(link).await? else {
@@ -148,11 +223,11 @@ impl TreeWalk<'_> {
 pub(super) async fn existing(
     end: &CopyEndpoint,
     top: &str,
-    directories: &[String],
+    directories: &[PlannedDirectory],
 ) -> Result<ExistingFiles, CopyError> {
     let mut existing = ExistingFiles::new();
     let mut lists = JoinSet::new();
-    let mut waiting = std::iter::once("").chain(directories.iter().map(String::as_str));
+    let mut waiting = std::iter::once("").chain(directories.iter().map(|directory| directory.below.as_str()));
     loop {
         while lists.len() < MAX_CONCURRENT_LISTS
             && let Some(below) = waiting.next()

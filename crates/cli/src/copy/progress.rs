@@ -6,14 +6,14 @@ use std::time::Duration;
 
 use link::task::OwnedTask;
 
-use super::stats::CopyStats;
+use super::stats::{CopyProgress, CopyStats};
 use crate::terminal;
 
 /// Shorter copies show no progress.
 const SHOW_AFTER: Duration = Duration::from_secs(1);
 const REDRAW_INTERVAL: Duration = Duration::from_millis(200);
 
-/// Shows the progress until it is dropped.
+/// Shows the progress until it is finished or dropped.
 #[derive(Debug)]
 pub(super) struct ProgressLine {
     task: Option<OwnedTask<()>>,
@@ -28,14 +28,20 @@ impl ProgressLine {
             OwnedTask::spawn(async move {
                 tokio::time::sleep(SHOW_AFTER).await;
                 loop {
-                    let (passed, total, seconds) = watched.progress();
-                    let width = usize::from(terminal::size().cols).saturating_sub(1);
-                    watched.show(&line(passed, total, seconds).chars().take(width).collect::<String>());
+                    watched.show(&fit(&line(watched.progress())));
                     tokio::time::sleep(REDRAW_INTERVAL).await;
                 }
             })
         });
         ProgressLine { task, stats: stats.clone() }
+    }
+}
+
+impl ProgressLine {
+    /// Shows the last state, which stays on the screen if there was a line before.
+    pub(super) fn finish(mut self) {
+        self.task = None;
+        self.stats.finish_line(&fit(&line(self.stats.progress())));
     }
 }
 
@@ -46,12 +52,22 @@ impl Drop for ProgressLine {
     }
 }
 
-fn line(passed: u64, total: u64, seconds: f64) -> String {
-    let percent = if total == 0 { 0.0 } else { passed as f64 * 100.0 / total as f64 };
+/// Cuts a line at the width of the terminal.
+fn fit(line: &str) -> String {
+    line.chars().take(usize::from(terminal::size().cols).saturating_sub(1)).collect()
+}
+
+fn line(CopyProgress { passed, total, seconds, is_verifying }: CopyProgress) -> String {
+    let percent = if total == 0 { 0.0 } else { (passed as f64 * 100.0 / total as f64).floor() };
     let rate = passed as f64 / seconds.max(0.001);
     let left = total.saturating_sub(passed) as f64 / rate.max(1.0);
     let left = if rate < 1.0 { "-".to_owned() } else { format!("{left:.0} s") };
-    format!("{percent:3.0}%  {} of {}  {}/s  {left} left", size(passed), size(total), size(rate as u64))
+    let end = match (passed == total, is_verifying) {
+        (true, true) => "verifying".to_owned(),
+        (true, false) => format!("{seconds:.0} s"),
+        (false, _) => format!("{left} left"),
+    };
+    format!("{percent:3.0}%  {} of {}  {}/s  {end}", size(passed), size(total), size(rate as u64))
 }
 
 /// A number of bytes with a unit.
@@ -75,7 +91,14 @@ mod tests {
 
     #[test]
     fn the_progress_line_has_percentage_rate_and_time() {
-        assert_eq!(line(0, 0, 1.0), "  0%  0 B of 0 B  0 B/s  - left");
-        assert_eq!(line(50 << 20, 100 << 20, 2.0), " 50%  50.0 MiB of 100.0 MiB  25.0 MiB/s  2 s left");
+        let at = |passed: u64, total: u64, is_verifying| {
+            line(CopyProgress { passed, total, seconds: 2.0, is_verifying })
+        };
+        let (half, whole) = (50 << 20, 100 << 20);
+        assert_eq!(at(half, whole, false), " 50%  50.0 MiB of 100.0 MiB  25.0 MiB/s  2 s left");
+        assert_eq!(at(whole - 1, whole, true), " 99%  100.0 MiB of 100.0 MiB  50.0 MiB/s  0 s left");
+        assert_eq!(at(whole, whole, true), "100%  100.0 MiB of 100.0 MiB  50.0 MiB/s  verifying");
+        assert_eq!(at(whole, whole, false), "100%  100.0 MiB of 100.0 MiB  50.0 MiB/s  2 s");
+        assert_eq!(at(0, 1, false), "  0%  0 B of 1 B  0 B/s  - left");
     }
 }

@@ -2,8 +2,8 @@
 
 use client::{Session, v1};
 
-use super::endpoint::{FileKind, FileMeta, ListedEntry};
-use super::error::CopyError;
+use super::endpoint::{FileAttributes, FileKind, FileMeta, ListedEntry};
+use super::error::{CopyError, ErrorScope};
 use super::hash;
 use super::names;
 
@@ -50,6 +50,41 @@ impl RemoteEnd {
         Err(CopyError::file(format!("cannot follow {path}: too many levels of symbolic links")))
     }
 
+    /// The absolute path, which may not exist.
+    pub(super) async fn absolute(&self, path: &str) -> Result<String, CopyError> {
+        let found = self.session.files().stat(path).await.map_err(error("stat", path))?;
+        Ok(found.path)
+    }
+
+    /// The absolute path with all symbolic links resolved that the server shows; the end of it may not exist.
+    pub(super) async fn resolve(&self, path: &str) -> Result<String, CopyError> {
+        let mut path = self.absolute(path).await?;
+        for _ in 0..MAX_LINKS {
+            match self.without_first_link(&path).await? {
+                Some(next) => path = self.absolute(&next).await?,
+                None => return Ok(path),
+            }
+        }
+        Err(CopyError::file(format!("cannot follow {path}: too many levels of symbolic links")))
+    }
+
+    /// The path with its first symbolic link replaced by what it points to; `None` if it has no link.
+    async fn without_first_link(&self, path: &str) -> Result<Option<String>, CopyError> {
+        let ends = path.match_indices('/').map(|(at, _)| at).filter(|at| *at > 0).chain([path.len()]);
+        for end in ends {
+            let (start, rest) = path.split_at(end);
+            let found = match self.session.files().stat(start).await.map_err(error("stat", start)) {
+                // A directory above the roots of the server.
+                Err(error) if error.scope == ErrorScope::File => continue,
+                found => found?,
+            };
+            if let Some(text) = found.symlink_target {
+                return Ok(Some(names::join(&names::lead(start, &text), rest.trim_start_matches('/'))));
+            }
+        }
+        Ok(None)
+    }
+
     /// Lists the entries of a directory.
     pub(super) async fn list(&self, path: &str) -> Result<Vec<Result<ListedEntry, CopyError>>, CopyError> {
         let params = v1::FsList { path: path.to_owned(), ..v1::FsList::default() };
@@ -62,7 +97,8 @@ impl RemoteEnd {
             true => Err(CopyError::file(format!("cannot copy {}: its name is not UTF-8", entry.path))
                 .hint("rename the file on the target")),
             false => {
-                let meta = FileMeta { kind: kind(&entry.kind), size: entry.size.unwrap_or(0), mode: None };
+                let attributes = FileAttributes { mode: None, mtime: entry.mtime };
+                let meta = FileMeta { kind: kind(&entry.kind), size: entry.size.unwrap_or(0), attributes };
                 Ok(ListedEntry { name: entry.name, meta })
             }
         };
@@ -106,18 +142,24 @@ impl RemoteEnd {
             );
         }
         match bytes.len() as u64 == size && about.size == size {
-            true => Ok((
-                bytes,
-                FileMeta { kind: FileKind::File, size, mode: about.mode.as_deref().and_then(permissions) },
-            )),
+            true => {
+                let mode = about.mode.as_deref().and_then(permissions);
+                let attributes = FileAttributes { mode, mtime: Some(about.mtime) };
+                Ok((bytes, FileMeta { kind: FileKind::File, size, attributes }))
+            }
             false => Err(super::local_end::changed(path)),
         }
     }
 
     /// Writes a small file atomically and checks the hash that the server returns.
-    pub(super) async fn put(&self, path: &str, bytes: &[u8], mode: Option<u32>) -> Result<(), CopyError> {
+    pub(super) async fn put(
+        &self,
+        path: &str,
+        bytes: &[u8],
+        attributes: FileAttributes,
+    ) -> Result<(), CopyError> {
         let asked = self.verify.then(|| HASH.to_owned());
-        let written = self.send(path, bytes, "replace", (mode, asked)).await?;
+        let written = self.send(path, bytes, "replace", (attributes, asked)).await?;
         match !self.verify || written.hash == Some(hash::of(bytes)) {
             true => Ok(()),
             false => {
@@ -133,9 +175,9 @@ impl RemoteEnd {
         path: &str,
         bytes: &[u8],
         how: &str,
-        mode: Option<u32>,
+        attributes: FileAttributes,
     ) -> Result<(), CopyError> {
-        self.send(path, bytes, how, (mode, None)).await.map(drop)
+        self.send(path, bytes, how, (attributes, None)).await.map(drop)
     }
 
     async fn send(
@@ -143,13 +185,15 @@ impl RemoteEnd {
         path: &str,
         bytes: &[u8],
         how: &str,
-        (mode, hash): (Option<u32>, Option<String>),
+        (attributes, hash): (FileAttributes, Option<String>),
     ) -> Result<v1::FsWriteResult, CopyError> {
         let params = v1::FsWrite {
             path: path.to_owned(),
             mode: Some(how.to_owned()),
             mkdir_parents: true,
-            permissions: mode.map(|mode| format!("{mode:04o}")),
+            permissions: attributes.mode.map(|mode| format!("{mode:04o}")),
+            // An older server sets the time of the write.
+            mtime: attributes.mtime.filter(|_| self.session.has_capability("fs.write.mtime")),
             // As with cp, scp and rsync, the kernel decides when data is written to disk.
             durable: Some(false),
             hash,
@@ -163,9 +207,36 @@ impl RemoteEnd {
         self.session.files().rename(part, target, true).await.map_err(error("write", target))
     }
 
-    /// Creates a directory and its parents.
-    pub(super) async fn mkdir(&self, path: &str) -> Result<(), CopyError> {
-        self.session.files().mkdir(path, true).await.map_err(error("make", path))
+    /// The text of a symbolic link.
+    pub(super) async fn read_link(&self, path: &str) -> Result<String, CopyError> {
+        let found = self.session.files().stat(path).await.map_err(error("stat", path))?;
+        found.symlink_target.ok_or_else(|| {
+            CopyError::file(format!("cannot copy {path}: it changed during the copy"))
+                .hint("copy it again when no program writes to it")
+        })
+    }
+
+    /// Creates a symbolic link, in the place of a file or link that exists.
+    pub(super) async fn put_link(&self, path: &str, text: &str, exists: bool) -> Result<(), CopyError> {
+        if exists {
+            self.remove(path).await?;
+        }
+        self.session.files().symlink(path, text).await.map_err(error("write", path))
+    }
+
+    /// Removes a directory and its contents.
+    pub(super) async fn remove_tree(&self, path: &str) -> Result<(), CopyError> {
+        self.session.files().remove(path, true).await.map_err(error("remove", path))
+    }
+
+    /// Creates a directory and its parents, and sets its mode.
+    pub(super) async fn mkdir(&self, path: &str, mode: Option<u32>) -> Result<(), CopyError> {
+        let files = self.session.files();
+        let made = match mode {
+            Some(mode) => files.mkdir_with_mode(path, mode).await,
+            None => files.mkdir(path, true).await,
+        };
+        made.map_err(error("make", path))
     }
 
     /// Removes a file if it exists.
@@ -189,8 +260,9 @@ fn error(action: &str, path: &str) -> impl FnOnce(client::Error) -> CopyError {
 
 fn meta(found: &v1::FsStatResult) -> Option<FileMeta> {
     let mode = found.mode.as_deref().and_then(permissions);
+    let attributes = FileAttributes { mode, mtime: found.mtime };
     let kind = kind(found.kind.as_deref().unwrap_or_default());
-    found.exists.then(|| FileMeta { kind, size: found.size.unwrap_or(0), mode })
+    found.exists.then(|| FileMeta { kind, size: found.size.unwrap_or(0), attributes })
 }
 
 fn kind(name: &str) -> FileKind {

@@ -8,6 +8,7 @@ use std::time::Instant;
 use serde::Serialize;
 
 use super::error::CopyError;
+use super::progress::size;
 use crate::output;
 
 /// The counters of a copy.
@@ -25,6 +26,10 @@ pub(super) struct CopyStats {
     skipped: AtomicU64,
     left_out: AtomicU64,
     failed: AtomicU64,
+    links: AtomicU64,
+    deleted: AtomicU64,
+    /// Files whose hashes are being compared.
+    verifying: AtomicU64,
     /// Whether a progress line is drawn; the lock keeps other lines out of it.
     shown: Mutex<bool>,
 }
@@ -36,14 +41,63 @@ pub(super) struct CopySummary {
     pub(super) files: u64,
     /// Bytes in copied files.
     pub(super) bytes: u64,
+    /// Symbolic links that were created.
+    pub(super) links: u64,
     /// Files that were identical already.
     pub(super) skipped: u64,
-    /// Symbolic links and special files that were skipped.
+    /// Special files, and links that the target cannot create.
     pub(super) left_out: u64,
     /// Files that could not be copied.
     pub(super) failed: u64,
+    /// Files and directories that were removed from the destination.
+    pub(super) deleted: u64,
     /// The duration of the copy.
     pub(super) seconds: f64,
+}
+
+/// How far a copy is.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct CopyProgress {
+    pub(super) passed: u64,
+    pub(super) total: u64,
+    pub(super) seconds: f64,
+    /// Whether hashes of complete files are compared.
+    pub(super) is_verifying: bool,
+}
+
+/// A file whose hashes are compared.
+#[derive(Debug)]
+pub(super) struct Verification<'a>(&'a CopyStats);
+
+impl Drop for Verification<'_> {
+    fn drop(&mut self) {
+        self.0.verifying.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+impl CopySummary {
+    /// The summary in one line for people.
+    pub(super) fn line(&self) -> String {
+        let count = |number: u64, one: &str, many: &str| match number {
+            1 => format!("1 {one}"),
+            _ => format!("{number} {many}"),
+        };
+        let mut copied = format!("{} ({})", count(self.files, "file", "files"), size(self.bytes));
+        if self.links > 0 {
+            copied.push_str(&format!(", {}", count(self.links, "link", "links")));
+        }
+        let mut line = format!("copied {copied} in {:.1} s", self.seconds);
+        let others = [
+            (self.skipped, "unchanged"),
+            (self.deleted, "deleted"),
+            (self.left_out, "skipped"),
+            (self.failed, "failed"),
+        ];
+        for (number, what) in others.into_iter().filter(|(number, _)| *number > 0) {
+            line.push_str(&format!(", {number} {what}"));
+        }
+        line
+    }
 }
 
 impl CopyStats {
@@ -59,6 +113,9 @@ impl CopyStats {
             skipped: AtomicU64::new(0),
             left_out: AtomicU64::new(0),
             failed: AtomicU64::new(0),
+            links: AtomicU64::new(0),
+            deleted: AtomicU64::new(0),
+            verifying: AtomicU64::new(0),
             shown: Mutex::new(false),
         }
     }
@@ -92,6 +149,20 @@ impl CopyStats {
         self.skipped.fetch_add(1, Ordering::Relaxed);
     }
 
+    pub(super) fn linked(&self) {
+        self.links.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(super) fn deleted(&self) {
+        self.deleted.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Counts a file whose hashes are compared until the result is dropped.
+    pub(super) fn verifying(&self) -> Verification<'_> {
+        self.verifying.fetch_add(1, Ordering::Relaxed);
+        Verification(self)
+    }
+
     pub(super) fn failed(&self, error: &CopyError) {
         self.failed.fetch_add(1, Ordering::Relaxed);
         self.clear();
@@ -123,6 +194,15 @@ impl CopyStats {
         *shown = true;
     }
 
+    /// Ends the progress line, so that it stays on the screen; does nothing if none is drawn.
+    pub(super) fn finish_line(&self, line: &str) {
+        let mut shown = self.shown.lock().unwrap_or_else(PoisonError::into_inner);
+        if std::mem::take(&mut *shown) {
+            output::draw_line(line);
+            output::end_line();
+        }
+    }
+
     /// Clears the progress line.
     pub(super) fn clear(&self) {
         let mut shown = self.shown.lock().unwrap_or_else(PoisonError::into_inner);
@@ -131,9 +211,16 @@ impl CopyStats {
         }
     }
 
-    pub(super) fn progress(&self) -> (u64, u64, f64) {
-        let seconds = self.started.elapsed().as_secs_f64();
-        (self.passed.load(Ordering::Relaxed), self.total.load(Ordering::Relaxed), seconds)
+    pub(super) fn progress(&self) -> CopyProgress {
+        let number = |cell: &AtomicU64| cell.load(Ordering::Relaxed);
+        let total = number(&self.total);
+        CopyProgress {
+            // What was sent twice counts once.
+            passed: number(&self.passed).min(total),
+            total,
+            seconds: self.started.elapsed().as_secs_f64(),
+            is_verifying: number(&self.verifying) > 0,
+        }
     }
 
     pub(super) fn summary(&self) -> CopySummary {
@@ -142,9 +229,37 @@ impl CopyStats {
             files: number(&self.files),
             bytes: number(&self.bytes),
             skipped: number(&self.skipped),
+            links: number(&self.links),
             left_out: number(&self.left_out),
             failed: number(&self.failed),
+            deleted: number(&self.deleted),
             seconds: (self.started.elapsed().as_secs_f64() * 1e3).round() / 1e3,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_summary_names_what_happened_and_nothing_else() {
+        let summary = CopySummary {
+            files: 1,
+            bytes: 1536,
+            links: 0,
+            skipped: 0,
+            left_out: 0,
+            failed: 0,
+            deleted: 0,
+            seconds: 0.25,
+        };
+        assert_eq!(summary.line(), "copied 1 file (1.5 KiB) in 0.2 s");
+        let summary =
+            CopySummary { files: 0, bytes: 0, links: 2, skipped: 3, deleted: 1, failed: 4, ..summary };
+        assert_eq!(
+            summary.line(),
+            "copied 0 files (0 B), 2 links in 0.2 s, 3 unchanged, 1 deleted, 4 failed"
+        );
     }
 }

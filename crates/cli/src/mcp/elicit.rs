@@ -1,5 +1,8 @@
 //! Forwards approval requests to the user of the MCP client, with the complete operation.
 
+use std::sync::{Arc, OnceLock};
+use std::time::{Duration, Instant};
+
 use client::v1::ApprovalRequested;
 use rmcp::model::{
     ClientResult, ElicitRequest, ElicitRequestParams, ElicitResult, ElicitationAction, ElicitationSchema,
@@ -10,6 +13,7 @@ use serde_json::{Map, Value, json};
 
 use crate::approval_description::ApprovalDescription;
 use crate::escape;
+use crate::tools::ToolOutcome;
 use crate::tools::approval_queue::ClaimedApproval;
 
 /// Characters shown of an operation: dialogs are small.
@@ -45,37 +49,91 @@ pub(super) fn belongs(asked: &ApprovalRequested, tool: &str, arguments: &Map<Str
     methods.contains(&asked.method.as_str()) && fits
 }
 
-/// Prompts the user and sends the decision. No answer counts as a denial.
-pub(super) async fn ask(peer: Peer<RoleServer>, question: ClaimedApproval) {
-    let Some(request) = question.request() else { return };
-    let answer = match form() {
-        Some(requested_schema) => {
-            let params = ElicitRequestParams::FormElicitationParams {
-                meta: None,
-                message: message(request),
-                requested_schema,
-            };
-            peer.send_request(ServerRequest::ElicitRequest(ElicitRequest::new(params))).await.ok()
-        }
-        None => None,
-    };
-    let (approve, scope) = match answer {
-        Some(ClientResult::ElicitResult(answer)) => decision(&answer),
-        _ => (false, None),
-    };
-    question.decide(approve, scope).await;
+/// An answer that comes sooner than a person can read a question is one of the client.
+const READING: Duration = Duration::from_millis(150);
+
+/// Who denied an operation, as far as the answer of the client shows.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum DeniedBy {
+    /// A person who declined.
+    Person,
+    /// The question was dismissed without an answer.
+    Dismissed,
+    /// The client, without an answer of a person.
+    Client(String),
 }
 
+impl DeniedBy {
+    /// The outcome of the denied call. The server's message only names the connection that sent the decision.
+    pub(super) fn explain(&self, outcome: ToolOutcome) -> ToolOutcome {
+        let text = match self {
+            DeniedBy::Person => "not approved: the user denied it\nhint: do not try to reach the same by other means; ask the \
+                user how to continue"
+                .to_owned(),
+            DeniedBy::Dismissed => "not approved: the question was dismissed without an answer\nhint: ask the user whether to \
+                continue, and call again"
+                .to_owned(),
+            DeniedBy::Client(why) => format!(
+                "not approved: the MCP client denied it by itself, no person was asked: {why}\nhint: ask the user to run \
+                 `rex approvals watch` in a terminal, or to allow questions of MCP servers (elicitation) in the client, and \
+                 call again"
+            ),
+        };
+        ToolOutcome { structured: outcome.structured, ..ToolOutcome::failed(text) }
+    }
+}
+
+/// Prompts the user by a request of the server, and sends the decision. No answer counts as a denial.
+pub(super) async fn ask(
+    peer: Peer<RoleServer>,
+    question: ClaimedApproval,
+    denied_by: Arc<OnceLock<DeniedBy>>,
+) {
+    let decision = match request(&question) {
+        Some(request) => answer(&peer, request).await,
+        None => Err(DeniedBy::Client("the form of the question is invalid".to_owned())),
+    };
+    settle(question, decision, &denied_by).await;
+}
+
+/// The question for a client, with the complete operation.
+pub(super) fn request(question: &ClaimedApproval) -> Option<ElicitRequest> {
+    let (message, requested_schema) = (message(question.request()?, question.place()), form()?);
+    let params = ElicitRequestParams::FormElicitationParams { meta: None, message, requested_schema };
+    Some(ElicitRequest::new(params))
+}
+
+/// Sends the decision. Who denied it is stored before, because the call may end before the response to it arrives.
+pub(super) async fn settle(
+    question: ClaimedApproval,
+    decision: Result<Option<&'static str>, DeniedBy>,
+    denied_by: &OnceLock<DeniedBy>,
+) {
+    match decision {
+        Ok(scope) => question.decide(true, scope).await,
+        Err(reason) => {
+            // The first denial ends the call.
+            denied_by.set(reason).ok();
+            question.decide(false, None).await;
+        }
+    }
+}
+
+async fn answer(peer: &Peer<RoleServer>, request: ElicitRequest) -> Result<Option<&'static str>, DeniedBy> {
+    let asked = Instant::now();
+    let answer = peer.send_request(ServerRequest::ElicitRequest(request)).await;
+    match answer {
+        Ok(ClientResult::ElicitResult(answer)) => decision(&answer, asked.elapsed()),
+        Ok(_) => Err(DeniedBy::Client("its answer is of another kind".to_owned())),
+        Err(error) => Err(DeniedBy::Client(error.to_string())),
+    }
+}
+
+/// The form of the prompt. Accepting it without an answer approves the operation once.
 fn form() -> Option<ElicitationSchema> {
     let form = json!({
         "type": "object",
         "properties": {
-            "decision": {
-                "type": "string",
-                "title": "Decision",
-                "description": "Approve or deny the operation",
-                "enum": ["approve", "deny"],
-            },
             "scope": {
                 "type": "string",
                 "title": "Scope",
@@ -84,25 +142,33 @@ fn form() -> Option<ElicitationSchema> {
                 "default": "once",
             },
         },
-        "required": ["decision"],
     });
     serde_json::from_value(form).ok()
 }
 
-fn decision(answer: &ElicitResult) -> (bool, Option<&'static str>) {
+/// The scope of an approval, or who denied it.
+pub(super) fn decision(answer: &ElicitResult, after: Duration) -> Result<Option<&'static str>, DeniedBy> {
     let content = answer.content.as_ref().unwrap_or(&Value::Null);
-    let approve = answer.action == ElicitationAction::Accept && content["decision"] == "approve";
-    let scope = match content["scope"].as_str() {
-        Some("session") => Some("session"),
-        _ => None,
-    };
-    (approve, scope)
+    match answer.action {
+        // Not a member of the form, but an answer that says "deny" must not approve.
+        ElicitationAction::Accept if content["decision"] == "deny" => Err(DeniedBy::Person),
+        ElicitationAction::Accept => Ok(Some("session").filter(|scope| content["scope"] == *scope)),
+        ElicitationAction::Decline | ElicitationAction::Cancel if after < READING => {
+            Err(DeniedBy::Client("it answered sooner than a person can".to_owned()))
+        }
+        ElicitationAction::Decline => Err(DeniedBy::Person),
+        // `cancel`, and actions of later versions.
+        _ => Err(DeniedBy::Dismissed),
+    }
 }
 
 /// The text of the prompt: first the fields that explain the operation, then the operation. If text is omitted, a
 /// warning comes first.
-fn message(request: &ApprovalRequested) -> String {
-    let described = ApprovalDescription::from(request.clone());
+fn message(request: &ApprovalRequested, place: &str) -> String {
+    let mut described = ApprovalDescription::from(request.clone());
+    // The operation itself comes first.
+    let host = format!("host: {place}");
+    described.facts.insert(described.facts.len().min(1), host);
     let mut hidden = 0;
     let mut fit = |text: &str, most: usize| match text.char_indices().nth(most) {
         Some((end, _)) => {
@@ -111,10 +177,11 @@ fn message(request: &ApprovalRequested) -> String {
         }
         None => text.to_owned(),
     };
-    let facts = described.facts.iter().enumerate().map(|(at, fact)| {
-        // The operation itself comes first.
-        fit(&escape::text(fact), if at == 0 { MOST_SHOWN } else { MOST_FACT })
-    });
+    let facts = described
+        .facts
+        .iter()
+        .enumerate()
+        .map(|(at, fact)| fit(&escape::text(fact), if at == 0 { MOST_SHOWN } else { MOST_FACT }));
     let facts = facts.collect::<Vec<_>>().join("\n");
     let texts = described.texts.iter().map(|(title, text)| format!("\n{title}:\n{}\n", escape::text(text)));
     let texts = fit(&texts.collect::<String>(), MOST_SHOWN);
@@ -152,14 +219,17 @@ mod tests {
 
     #[test]
     fn the_prompt_contains_the_whole_command_and_the_diff() {
-        let text = message(&asked("exec.start", json!({ "command": "git push\ngit fetch", "cwd": "/srv" })));
+        let run = asked("exec.start", json!({ "command": "git push\ngit fetch", "cwd": "/srv" }));
+        let text = message(&run, "web-1 (target web)");
         assert!(
             text.contains("command:\ngit push\ngit fetch\n")
                 && text.contains("directory: /srv")
+                && text.contains("host: web-1 (target web)\n")
                 && text.contains("rule: pushes"),
             "{text}"
         );
-        let text = message(&asked("fs.write", json!({ "kind": "write", "paths": ["/x"], "diff": "-a\n+b" })));
+        let write = asked("fs.write", json!({ "kind": "write", "paths": ["/x"], "diff": "-a\n+b" }));
+        let text = message(&write, "web-1");
         assert!(text.contains("change:\n-a\n+b\n"), "{text}");
         assert!(!text.contains("INCOMPLETE"), "{text}");
     }
@@ -172,7 +242,7 @@ mod tests {
         ] {
             let mut request = asked("exec.start", operation);
             (request.reason, request.risk) = (Some("it is shared".to_owned()), Some("high".to_owned()));
-            let text = message(&request);
+            let text = message(&request, "web-1");
             assert!(text.starts_with("INCOMPLETE") && text.contains("approval a."), "{text}");
             let operation = text.find('✓').unwrap();
             for fact in
@@ -183,20 +253,34 @@ mod tests {
         }
         let mut long = asked("exec.start", json!({ "command": "true", "cwd": "/x".repeat(3_000) }));
         long.summary = "s".repeat(5_000);
-        let text = message(&long);
+        let text = message(&long, "web-1");
         assert!(text.starts_with("INCOMPLETE") && text.contains("command:\ntrue"), "{text}");
     }
 
     #[test]
-    fn only_an_explicit_approval_approves() {
-        let answer = |action, content: Value| decision(&ElicitResult::new(action).with_content(content)).0;
-        assert!(answer(ElicitationAction::Accept, json!({ "decision": "approve" })));
-        assert!(!answer(ElicitationAction::Accept, json!({ "decision": "deny" })));
-        assert!(!answer(ElicitationAction::Accept, json!({})));
-        assert!(!answer(ElicitationAction::Decline, json!({ "decision": "approve" })));
-        let session = ElicitResult::new(ElicitationAction::Accept)
-            .with_content(json!({ "decision": "approve", "scope": "session" }));
-        assert_eq!(decision(&session), (true, Some("session")));
+    fn accepting_approves_once_and_a_denial_names_its_author() {
+        let answer = |action, content: Value, ms| {
+            decision(&ElicitResult::new(action).with_content(content), Duration::from_millis(ms))
+        };
+        assert_eq!(decision(&ElicitResult::new(ElicitationAction::Accept), Duration::ZERO), Ok(None));
+        assert_eq!(answer(ElicitationAction::Accept, json!({}), 0), Ok(None));
+        assert_eq!(answer(ElicitationAction::Accept, json!({ "scope": "once" }), 0), Ok(None));
+        assert_eq!(answer(ElicitationAction::Accept, json!({ "scope": "session" }), 0), Ok(Some("session")));
+        let denied = answer(ElicitationAction::Accept, json!({ "decision": "deny" }), 0);
+        assert_eq!(denied, Err(DeniedBy::Person));
+        assert_eq!(answer(ElicitationAction::Decline, json!({}), 2_000), Err(DeniedBy::Person));
+        assert_eq!(answer(ElicitationAction::Cancel, json!({}), 2_000), Err(DeniedBy::Dismissed));
+        for (action, ms) in [(ElicitationAction::Decline, 3), (ElicitationAction::Cancel, 0)] {
+            let Err(DeniedBy::Client(why)) = answer(action, json!({ "decision": "approve" }), ms) else {
+                panic!("not denied")
+            };
+            let said = DeniedBy::Client(why.clone()).explain(ToolOutcome::default()).text_content();
+            assert!(said.contains("no person was asked") && said.contains(&why), "{said}");
+        }
+        let dismissed = DeniedBy::Dismissed.explain(ToolOutcome::default()).text_content();
+        assert!(dismissed.starts_with("not approved: the question was dismissed without an answer\nhint: "));
+        let said = DeniedBy::Person.explain(ToolOutcome::default());
+        assert!(said.is_error && said.text_content().starts_with("not approved: the user denied it\nhint: "));
     }
 
     #[test]

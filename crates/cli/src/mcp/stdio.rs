@@ -1,5 +1,7 @@
 //! MCP on stdin and stdout, for one client, until it closes stdin.
 
+use std::sync::Arc;
+
 use client::stdio;
 use rmcp::ServiceExt as _;
 use rmcp::service::ServerInitializeError;
@@ -8,6 +10,7 @@ use tokio::signal::unix::SignalKind;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
+use super::caller::McpCaller;
 use super::server::McpServer;
 use crate::failure::Failure;
 use crate::interrupt;
@@ -22,8 +25,8 @@ const MAX_MESSAGE_BYTES: usize = 64 * 1024 * 1024;
 pub async fn serve(options: ToolboxOptions) -> Result<(), Failure> {
     let stop = CancellationToken::new();
     let _signal_tasks = stop_on_signals(&stop)?;
-    let server = McpServer::new(options, stop.child_token());
-    let toolbox = server.toolbox_slot();
+    let caller = Arc::new(McpCaller::new(options, None));
+    let server = McpServer::on_connection(caller.clone(), stop.child_token());
     let input = stdio::input(rustix::stdio::stdin())?;
     let output = stdio::output(rustix::stdio::stdout())?;
     let transport = AsyncRwTransport::new_server(input, output).with_max_line_length(MAX_MESSAGE_BYTES);
@@ -34,9 +37,7 @@ pub async fn serve(options: ToolboxOptions) -> Result<(), Failure> {
         Err(ServerInitializeError::ConnectionClosed(_) | ServerInitializeError::Cancelled) => {}
         Err(error) => output::note(format_args!("MCP initialization failed: {error}")),
     }
-    if let Some(toolbox) = toolbox.get() {
-        toolbox.close().await;
-    }
+    caller.close().await;
     Ok(())
 }
 

@@ -1,4 +1,4 @@
-//! The token of the HTTP server: from the environment, or from a file that only its owner can read.
+//! The tokens of the HTTP server: from the environment, or from a file that only its owner can read.
 
 use std::fs::{self, OpenOptions};
 use std::io::{ErrorKind, Write as _};
@@ -12,18 +12,25 @@ use crate::output;
 
 const VARIABLE: &str = "REX_MCP_TOKEN";
 
-/// The token. Prints the path of its file on stderr, unless it comes from the environment.
-pub(super) fn token() -> Result<String, Failure> {
-    if let Some(token) = std::env::var(VARIABLE).ok().filter(|token| !token.is_empty()) {
-        return Ok(token);
+/// The tokens, one per caller. Prints the path of their file on stderr, unless they come from the environment.
+pub(super) fn tokens() -> Result<Vec<Secret>, Failure> {
+    let given = list(&std::env::var(VARIABLE).unwrap_or_default());
+    if !given.is_empty() {
+        return Ok(given);
     }
     let file = file()?;
-    let token = open_or_create(&file).map_err(|error| {
+    let tokens = open_or_create(&file).map_err(|error| {
         Failure::new(format!("token file {}: {error}", file.display()))
             .hint(format!("set {VARIABLE} to a token"))
     })?;
     output::note(format_args!("the token is in {}", file.display()));
-    Ok(token)
+    Ok(tokens)
+}
+
+/// The tokens of a text, separated by commas or white space.
+fn list(text: &str) -> Vec<Secret> {
+    let separates = |character: char| character == ',' || character.is_whitespace();
+    text.split(separates).filter(|token| !token.is_empty()).map(Secret::new).collect()
 }
 
 fn file() -> Result<PathBuf, Failure> {
@@ -35,16 +42,16 @@ fn file() -> Result<PathBuf, Failure> {
     })
 }
 
-/// Reads the token from a file, and creates it with a new token if it does not exist.
-fn open_or_create(file: &Path) -> std::io::Result<String> {
+/// Reads the tokens from a file, and creates it with a new token if it does not exist.
+fn open_or_create(file: &Path) -> std::io::Result<Vec<Secret>> {
     if let Some(directory) = file.parent() {
         fs::DirBuilder::new().recursive(true).mode(0o700).create(directory)?;
     }
     match OpenOptions::new().write(true).create_new(true).mode(0o600).open(file) {
         Ok(mut created) => {
-            let token = Secret::random().map_err(std::io::Error::other)?.expose().to_owned();
-            created.write_all(format!("{token}\n").as_bytes())?;
-            Ok(token)
+            let token = Secret::random().map_err(std::io::Error::other)?;
+            created.write_all(format!("{}\n", token.expose()).as_bytes())?;
+            Ok(vec![token])
         }
         Err(error) if error.kind() == ErrorKind::AlreadyExists => {
             if fs::metadata(file)?.permissions().mode() & 0o077 != 0 {
@@ -52,12 +59,10 @@ fn open_or_create(file: &Path) -> std::io::Result<String> {
                     "other users can read it; run chmod 600 on it, or remove it",
                 ));
             }
-            let token = fs::read_to_string(file)?.trim().to_owned();
-            match token.len() < 16 {
-                true => {
-                    Err(std::io::Error::other("the token is shorter than 16 characters; remove the file"))
-                }
-                false => Ok(token),
+            let tokens = list(&fs::read_to_string(file)?);
+            match tokens.is_empty() || tokens.iter().any(|token| token.expose().len() < 16) {
+                true => Err(std::io::Error::other("a token is shorter than 16 characters; remove the file")),
+                false => Ok(tokens),
             }
         }
         Err(error) => Err(error),
@@ -73,9 +78,11 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let file = directory.path().join("a/b/token");
         let token = open_or_create(&file).unwrap();
-        assert_eq!(token.len(), 64);
+        assert_eq!(token.iter().map(|token| token.expose().len()).collect::<Vec<_>>(), [64]);
         assert_eq!(fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
         assert_eq!(open_or_create(&file).unwrap(), token);
+        fs::write(&file, "a-token-of-one-caller\na-token-of-another\n").unwrap();
+        assert_eq!(open_or_create(&file).unwrap().len(), 2);
         fs::set_permissions(&file, fs::Permissions::from_mode(0o644)).unwrap();
         assert!(open_or_create(&file).is_err());
     }

@@ -139,14 +139,20 @@ fn resolve(result: RuleResult, inputs: &Inputs) -> Result<Decision, Failure> {
         Err(_) if result.name.parse::<Target>().is_ok() => None,
         Err(failure) => return Err(failure.clone()),
     };
+    let mut warnings = Vec::new();
     let (target, alias, default_cwd, own) = match entry {
         Some(entry) => {
+            warnings.extend(entry.misspelt.iter().map(|(field, meant)| {
+                format!(
+                    "unknown field `{field}` of `{}` in the registry: did you mean `{meant}`?",
+                    result.name
+                )
+            }));
             let entry = entry.expand_home(inputs.paths.home.as_deref());
             (entry.target, Some(result.name.clone()), entry.default_cwd, entry.token)
         }
         None => (parse(&result, inputs)?, None, None, None),
     };
-    let mut warnings = Vec::new();
     let has_own_token = own.is_some();
     let token = match own {
         Some(TokenSource::File(file)) => Some(Credential::File(relative_to_registry(file, inputs))),

@@ -91,6 +91,11 @@ pub fn choose_once(alias: &str) -> Result<Choice, Failure> {
     Ok(choice)
 }
 
+/// Whether a name is registered as an alias.
+pub fn is_alias(name: &str) -> Result<bool, Failure> {
+    Ok(inputs::registry(&Paths::from_environment())?.has(name))
+}
+
 /// Chooses the target without warnings and without storing anything: a server calls this before each request, so that
 /// `rex target use` takes effect at once.
 pub fn current(flag: Option<&str>) -> Result<Choice, Failure> {

@@ -20,6 +20,8 @@ pub struct ApprovalQueue {
 struct QueuedApproval {
     session: Session,
     request: Arc<v1::ApprovalRequested>,
+    /// The machine of the session.
+    place: Arc<str>,
 }
 
 /// A request taken from the queue. Dropped without a decision, it returns to the queue.
@@ -30,13 +32,15 @@ pub struct ClaimedApproval {
 }
 
 impl ApprovalQueue {
-    /// Adds the requests of one session until it ends.
-    pub(super) async fn listen(self: Arc<ApprovalQueue>, mut approvals: ApprovalSubscription) {
+    /// Adds the requests of one session on the machine `place` until it ends.
+    pub(super) async fn listen(self: Arc<ApprovalQueue>, mut approvals: ApprovalSubscription, place: String) {
+        let place: Arc<str> = place.into();
         while let Some(event) = approvals.next().await {
             match event {
                 ApprovalEvent::Requested(request) => {
                     let session = approvals.session().clone();
-                    self.put(QueuedApproval { session, request: Arc::from(request) });
+                    let place = place.clone();
+                    self.put(QueuedApproval { session, request: Arc::from(request), place });
                 }
                 ApprovalEvent::Decided(decided) => {
                     self.waiting().retain(|waiting| waiting.request.approval_id != decided.approval_id);
@@ -88,9 +92,14 @@ impl ClaimedApproval {
         self.waiting.as_ref().map(|waiting| waiting.request.as_ref())
     }
 
+    /// The machine on which the operation will happen.
+    pub fn place(&self) -> &str {
+        self.waiting.as_ref().map_or("", |waiting| &*waiting.place)
+    }
+
     /// Sends the decision. An error means that another approver was faster.
     pub async fn decide(mut self, approve: bool, scope: Option<&str>) {
-        if let Some(QueuedApproval { session, request }) = self.waiting.take() {
+        if let Some(QueuedApproval { session, request, .. }) = self.waiting.take() {
             session.decide(&request.approval_id, approve, scope).await.ok();
         }
     }

@@ -13,6 +13,16 @@ pub struct BadArguments {
     takes: String,
 }
 
+/// Names of other agents' tools for our arguments. They are accepted, but not advertised.
+const ALIASES: &[(&str, &str)] = &[
+    ("timeout", "timeout_ms"),
+    ("run_in_background", "background"),
+    ("file_path", "path"),
+    ("glob", "include"),
+];
+/// An argument that other agents' tools have, without a meaning here.
+const IGNORED: &str = "description";
+
 /// The arguments of one call. `null` counts as absent.
 #[derive(Debug)]
 pub struct Arguments<'a> {
@@ -25,7 +35,11 @@ impl<'a> Arguments<'a> {
     pub fn of(tool: &'static Tool, given: &'a Map<String, Value>) -> Result<Arguments<'a>, BadArguments> {
         let arguments = Arguments { tool, given };
         let schema = tool.schema();
-        match given.keys().find(|name| schema["properties"].get(name.as_str()).is_none()) {
+        let takes = |name: &str| schema["properties"].get(name).is_some();
+        let is_accepted = |name: &str| {
+            takes(name) || name == IGNORED || ALIASES.iter().any(|(alias, of)| *alias == name && takes(of))
+        };
+        match given.keys().find(|name| !is_accepted(name)) {
             Some(name) => Err(arguments.bad(format!("unknown argument `{name}`"))),
             None => Ok(arguments),
         }
@@ -71,7 +85,9 @@ impl<'a> Arguments<'a> {
     }
 
     fn value(&self, name: &str) -> Option<&'a Value> {
-        self.given.get(name).filter(|value| !value.is_null())
+        let aliases = ALIASES.iter().filter(|(_, of)| *of == name).map(|(alias, _)| *alias);
+        let values = std::iter::once(name).chain(aliases).filter_map(|name| self.given.get(name));
+        values.into_iter().find(|value| !value.is_null())
     }
 
     fn wrong(&self, name: &str, expected: &str, got: &Value) -> BadArguments {
@@ -115,7 +131,7 @@ mod tests {
         let command = |arguments: &Arguments<'_>| arguments.text("command").map(drop);
         assert_eq!(
             problem("bash", json!({}), command),
-            "bash: missing argument `command`; it takes `background`, `command`, `cwd`, `timeout_ms`"
+            "bash: missing argument `command`; it takes `background`, `command`, `cwd`, `detach`, `timeout_ms`"
         );
         assert!(
             problem("bash", json!({ "command": 5 }), command).contains("`command` must be a string, not 5")
@@ -130,5 +146,21 @@ mod tests {
         }
         let background = |arguments: &Arguments<'_>| arguments.flag("background").map(drop);
         assert!(problem("bash", json!({ "background": 1 }), background).contains("`background`"));
+    }
+
+    #[test]
+    fn names_of_other_agents_are_accepted_where_they_have_a_meaning() {
+        let given = |given: Value| given.as_object().unwrap().clone();
+        let call = given(json!({ "timeout": 5, "run_in_background": true, "description": "Build" }));
+        let arguments = Arguments::of(find("bash").unwrap(), &call).unwrap();
+        assert_eq!(arguments.maybe_number("timeout_ms", 1).unwrap(), Some(5));
+        assert!(arguments.flag("background").unwrap());
+        let call = given(json!({ "file_path": "/a", "path": null }));
+        assert_eq!(Arguments::of(find("read").unwrap(), &call).unwrap().text("path").unwrap(), "/a");
+        let call = given(json!({ "path": "/b", "file_path": "/a" }));
+        assert_eq!(Arguments::of(find("read").unwrap(), &call).unwrap().text("path").unwrap(), "/b");
+        let problem = |tool, call: &Map<String, Value>| Arguments::of(find(tool).unwrap(), call).unwrap_err();
+        assert!(problem("read", &given(json!({ "timeout": 5 }))).to_string().contains("`timeout`"));
+        assert!(problem("bash", &given(json!({ "file_path": "/a" }))).to_string().contains("`file_path`"));
     }
 }

@@ -1,24 +1,22 @@
-//! The tools `list`, `glob`, `grep` and `stat`.
+//! The tools `list`, `glob` and `stat`.
 
 use std::fmt::Write as _;
 
 use client::v1;
+use jiff::Timestamp;
 use serde_json::json;
 
 use super::arguments::Arguments;
 use super::files::{value, with_hint};
 use super::outcome::ToolOutcome;
 use super::toolbox::{TargetSession, Toolbox};
-use super::{process, search};
 
 /// The maximum number of entries, paths or matches requested.
 const MAX_RESULTS: i64 = 1_000;
 /// The maximum size of the lines returned: 44,000 bytes, below that of a text.
 const SHOWN: usize = 44_000;
-/// The maximum number of characters of a matching line.
-const MAX_LINE_CHARS: usize = 500;
-/// The path prefix with which grep searches the output of a process.
-const OF_PROCESS: &str = "process:";
+/// The maximum number of lines returned, below that of a text.
+const SHOWN_LINES: usize = 1_800;
 
 /// Lists the entries of a directory.
 pub(super) async fn list(toolbox: &Toolbox, arguments: &Arguments<'_>) -> Result<ToolOutcome, ToolOutcome> {
@@ -76,49 +74,6 @@ pub(super) async fn glob(toolbox: &Toolbox, arguments: &Arguments<'_>) -> Result
     Ok(ToolOutcome::text(text).with(value(&found)))
 }
 
-/// Searches files or the output of a process.
-pub(super) async fn grep(toolbox: &Toolbox, arguments: &Arguments<'_>) -> Result<ToolOutcome, ToolOutcome> {
-    let (pattern, path) = (arguments.text("pattern")?, arguments.maybe_text("path")?);
-    let include = arguments.maybe_text("include")?;
-    let found = match path.and_then(|path| path.strip_prefix(OF_PROCESS)) {
-        Some(id) => {
-            let process = process::tracked(toolbox, id, Some(0), u64::MAX).await?;
-            search::search(&process, pattern, usize::try_from(MAX_RESULTS).unwrap_or(usize::MAX)).await?
-        }
-        None => {
-            let grep = |target: TargetSession| async move {
-                let path = path.map(|path| target.path(path)).or_else(|| target.cwd.clone());
-                let (pattern, include) =
-                    (pattern.to_owned(), include.map(str::to_owned).into_iter().collect());
-                let params = v1::FsGrep {
-                    pattern,
-                    path,
-                    include,
-                    max_matches: Some(MAX_RESULTS),
-                    ..v1::FsGrep::default()
-                };
-                target.session.files().grep(params).await
-            };
-            let next = "escape special characters with \\: ( ) [ ] { } . * + ? | ^ $";
-            toolbox.with_session(grep).await.map_err(|failure| with_hint(failure, next))?
-        }
-    };
-    let line = |found: &v1::GrepMatch| {
-        let text: String = found.text.chars().take(MAX_LINE_CHARS).collect();
-        let dots = if text.len() < found.text.len() { " …" } else { "" };
-        format!("{}:{}: {text}{dots}", found.path, found.line)
-    };
-    let text = match found.matches.is_empty() {
-        true => format!("no match for {pattern}"),
-        false => {
-            let next = json!({ "pattern": pattern, "path": "DIRECTORY", "include": "*.rs" });
-            let next = format!("grep {next}, or a narrower pattern");
-            limited(("", "matches"), found.matches.iter().map(line), found.truncated, &next)
-        }
-    };
-    Ok(ToolOutcome::text(text).with(value(&found)))
-}
-
 /// Returns the metadata of a path.
 pub(super) async fn stat(toolbox: &Toolbox, arguments: &Arguments<'_>) -> Result<ToolOutcome, ToolOutcome> {
     let path = arguments.text("path")?;
@@ -138,7 +93,10 @@ pub(super) async fn stat(toolbox: &Toolbox, arguments: &Arguments<'_>) -> Result
         write!(text, ", uid {uid}, gid {gid}").ok();
     }
     if let Some(mtime) = stat.mtime {
-        write!(text, ", modified {mtime} ms after 1970").ok();
+        match Timestamp::from_millisecond(mtime) {
+            Ok(time) => write!(text, ", modified {time:.0}").ok(),
+            Err(_) => write!(text, ", modified {mtime} ms after 1970").ok(),
+        };
     }
     if let Some(target) = &stat.symlink_target {
         write!(text, ", symbolic link to {target}").ok();
@@ -150,19 +108,20 @@ pub(super) async fn stat(toolbox: &Toolbox, arguments: &Arguments<'_>) -> Result
     })
 }
 
-/// Joins lines up to the size limit, below a title. If some are left out, the first line has the number of lines shown
+/// Joins lines up to the size limits, below a title. If some are left out, the first line has the number of lines shown
 /// instead, and the last line the next call.
-fn limited(
+pub(super) fn limited(
     (title, what): (&str, &str),
     lines: impl Iterator<Item = String>,
     truncated: bool,
     next: &str,
 ) -> String {
-    let (mut text, mut shown, mut all) = (String::new(), 0_usize, 0_usize);
+    let (mut text, mut shown, mut all, mut ends) = (String::new(), 0_usize, 0_usize, 0_usize);
     for line in lines {
         all += 1;
+        ends += 1 + line.matches('\n').count();
         // The first line that does not fit ends the text, so that the lines shown are the first ones.
-        if shown + 1 == all && text.len() + line.len() < SHOWN {
+        if shown + 1 == all && text.len() + line.len() < SHOWN && ends <= SHOWN_LINES {
             writeln!(text, "{line}").ok();
             shown += 1;
         }
@@ -181,13 +140,15 @@ mod tests {
 
     #[test]
     fn lines_beyond_the_limit_are_counted() {
-        let many = (0..10_000).map(|n| format!("line number {n}"));
+        let many = (0..10_000).map(|n| format!("{n:>60}"));
         let text = limited(("", "lines"), many, false, "do this");
         let shown = text.lines().count() - 2;
         assert!(text.len() < SHOWN + 100, "{}", text.len());
-        assert!(text.starts_with(&format!("[{shown} of 10000 lines shown]\nline number 0\n")), "{text:.100}");
-        assert!(text.ends_with(&format!("line number {}\n[next: do this]", shown - 1)));
+        assert!(text.starts_with(&format!("[{shown} of 10000 lines shown]\n{:>60}\n", 0)), "{text:.100}");
+        assert!(text.ends_with(&format!("{:>60}\n[next: do this]", shown - 1)));
         let one = || ["a".to_owned()].into_iter();
+        let short = limited(("", "lines"), (0..5_000).map(|n| n.to_string()), false, "x");
+        assert!(short.starts_with("[1800 of 5000 lines shown]\n0\n"), "{short:.100}");
         assert_eq!(
             limited(("", "lines"), one(), true, "x"),
             "[first 1 lines shown, there are more]\na\n[next: x]"

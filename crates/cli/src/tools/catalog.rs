@@ -85,8 +85,9 @@ The shell is bash, or sh if the target has no bash, as the result then says. \
 Each call starts a new shell: `cd` and variables do not persist between calls, so pass `cwd` or write `cd dir && …`. stdin is empty. \
 A command that takes longer than 45 s continues in the background: the result contains its process_id, and bash_output returns \
 further output. For servers, watchers and programs that need input, set background: true; stdin then stays open for bash_input. \
-Background processes end when this server stops. The first line of the result has the exit code and the process_id. Of long output, \
-only the start and the end are shown; bash_output reads and grep searches all of it, as the last line explains.",
+Background processes end when this server stops; with detach: true a process outlives it. The first line of the result has the exit \
+code and the process_id. Of long output, only the start and the end are shown; bash_output reads and grep searches all of it, as the \
+last line explains. Progress that overwrites a line and repeated lines are shown once, with their number.",
         hints: ToolHints { open_world: true, ..DESTRUCTIVE },
         properties: || {
             json!({
@@ -94,6 +95,7 @@ only the start and the end are shown; bash_output reads and grep searches all of
                 "cwd": text("Working directory of the command; a relative path starts in the current working directory."),
                 "timeout_ms": number("Kill the command and everything it started after this many milliseconds. Default: the limit of the machine.", 1),
                 "background": flag("Return immediately with the process_id instead of waiting for the command."),
+                "detach": flag("Start a job that outlives this server and its session, and return immediately with the process_id."),
             })
         },
         required: &["command"],
@@ -101,14 +103,17 @@ only the start and the end are shown; bash_output reads and grep searches all of
     Tool {
         name: "bash_output",
         title: "Read the output of a process",
-        description: "Returns one page of the output of a process that bash started, running or exited, and the status of the process. \
-Without cursor it continues after the output that was shown last; if a running process has no new output, the call waits up to 5 s. \
-A cursor is a byte offset in the output: 0 is the start, and each result contains the next one.",
+        description: "Waits until a process that bash started has ended, until matches its new output, or wait_ms has passed, \
+whichever is first. Returns its status and the output that was not shown yet; of long output, the start and the end. With cursor, \
+returns one page of the output instead, at once. A cursor is a byte offset in the output: 0 is the start, and each page contains \
+the next one.",
         hints: READ_ONLY,
         properties: || {
             json!({
                 "process_id": text("The process_id that bash returned."),
                 "cursor": number("Byte offset in the output to start at.", 0),
+                "wait_ms": number("Longest wait, at most 45000. Default: 5000; 45000 with until; 0 with cursor.", 0),
+                "until": text("Regular expression; the call returns as soon as it matches the new output."),
             })
         },
         required: &["process_id"],
@@ -176,7 +181,8 @@ part of a file use edit or patch.",
         name: "edit",
         title: "Edit a file",
         description: "Replaces text in a file. old_string must match the file exactly, including whitespace and line breaks, \
-and only once unless replace_all is set: add context lines until it is unique. Line endings and the rest of the file are unchanged.",
+and only once unless replace_all is set: add context lines until it is unique. If it is not, the result has the lines of all \
+occurrences. Line endings and the rest of the file are unchanged.",
         hints: DESTRUCTIVE,
         properties: || {
             json!({
@@ -194,9 +200,10 @@ and only once unless replace_all is set: add context lines until it is unique. L
         description: "Changes several places or files in one step: completely or not at all. The format is\n*** Begin Patch\n*** Update File: \
 src/a.rs\n@@ fn main() {\n context line\n-old line\n+new line\n*** Add File: new.txt\n+its lines\n*** Delete File: \
 old.txt\n*** End Patch\nAfter `*** Update File` may follow `*** Move to: path`. Lines of context begin with a space; `@@` \
-names a line above the place, where the context alone is not unique.",
+names a line above the place. Context that fits several places is refused. A unified diff (`--- a/x`, `+++ b/x`, `@@ -1,2 +1,2 @@`) is \
+also accepted.",
         hints: DESTRUCTIVE,
-        properties: || json!({ "patch_text": text("The patch, from *** Begin Patch to *** End Patch.") }),
+        properties: || json!({ "patch_text": text("The patch, from *** Begin Patch to *** End Patch, or a unified diff.") }),
         required: &["patch_text"],
     },
     Tool {
@@ -225,7 +232,7 @@ directory, ** matches any number of directories.",
         name: "grep",
         title: "Search in files",
         description: "Searches file contents with a regular expression (ripgrep syntax) and returns path, line number and \
-line. Files excluded by .gitignore are skipped. A pattern without capital letters ignores case. With path \
+line; paths are relative to the working directory. Files excluded by .gitignore are skipped. A pattern without capital letters ignores case. With path \
 process:PROCESS_ID it searches the output of a process.",
         hints: READ_ONLY,
         properties: || {
@@ -233,6 +240,12 @@ process:PROCESS_ID it searches the output of a process.",
                 "pattern": text("The regular expression."),
                 "path": text("File or directory to search, or process:PROCESS_ID. Default: the working directory."),
                 "include": text("Search only files that match this glob, such as *.py."),
+                "context": number("Lines to show before and after each match.", 0),
+                "output_mode": json!({
+                    "type": "string", "enum": ["content", "files", "count"], "default": "content",
+                    "description": "Return the matching lines, only the paths of the files, or the number of matching lines per file.",
+                }),
+                "multiline": flag("Match across line ends; `.` then also matches a line end."),
             })
         },
         required: &["pattern"],

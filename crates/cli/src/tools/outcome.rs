@@ -69,6 +69,21 @@ impl ToolOutcome {
         self
     }
 
+    /// Adds a line to its last text.
+    pub(super) fn add_line(&mut self, line: &str) {
+        if let Some(ContentPart::Text(text)) = self.parts.last_mut() {
+            text.push('\n');
+            text.push_str(line);
+        }
+    }
+
+    /// Puts a line before its first text.
+    pub(super) fn prepend_line(&mut self, line: &str) {
+        if let Some(ContentPart::Text(text)) = self.parts.first_mut() {
+            text.insert_str(0, &format!("{line}\n"));
+        }
+    }
+
     /// The text, and images, without the structured result and the links, which clients give to a model instead of the text.
     #[must_use]
     pub fn text_only(mut self) -> ToolOutcome {

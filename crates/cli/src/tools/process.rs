@@ -3,30 +3,64 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use client::v1::codes;
 use client::{Error, ProcessControl};
 use serde_json::json;
 
 use super::arguments::Arguments;
 use super::outcome::ToolOutcome;
-use super::process_report::{self, PAGE};
-use super::toolbox::{TargetSession, Toolbox};
+use super::process_report::{self, OutputPart, PAGE};
+use super::toolbox::{TargetSession, ToolCall, Toolbox};
 use super::tracked::TrackedProcess;
+use super::until::Until;
 use crate::failure::Failure;
 use crate::output::INCOMPLETE_KILL;
 
-/// How long `bash_output` waits for new output of a running process.
-const NEWS_WITHIN: Duration = Duration::from_secs(5);
+/// How long `bash_output` waits for the end of a process, unless the call says otherwise.
+const DEFAULT_WAIT: Duration = Duration::from_secs(5);
+/// The hint for a process that cannot be found.
+const UNKNOWN: &str = "unknown or expired process_id; start the command again with bash";
 /// How long the transfer of existing output may take.
 const TRANSFER_WITHIN: Duration = Duration::from_secs(40);
 
-/// Returns one page of output.
-pub(super) async fn output(toolbox: &Toolbox, arguments: &Arguments<'_>) -> Result<ToolOutcome, ToolOutcome> {
+/// Waits for the process, and returns its output: what was not shown yet, or one page from a cursor.
+pub(super) async fn output(
+    toolbox: &Toolbox,
+    arguments: &Arguments<'_>,
+    call: &ToolCall,
+) -> Result<ToolOutcome, ToolOutcome> {
     let id = arguments.text("process_id")?;
-    let asked = arguments.maybe_number("cursor", 0)?;
-    let process = tracked(toolbox, id, asked, asked.unwrap_or(0).saturating_add(PAGE as u64)).await?;
-    let from = asked.unwrap_or_else(|| process.shown());
-    process.wait_until_within(NEWS_WITHIN, |status| status.end > from).await;
-    process_report::page_outcome(&process, from).await
+    let cursor = arguments.maybe_number("cursor", 0)?;
+    let until = arguments.maybe_text("until")?.map(Until::new).transpose()?;
+    let longest = toolbox.options.foreground_wait;
+    let wait = match (arguments.maybe_number("wait_ms", 0)?, &until, cursor) {
+        (Some(ms), _, _) => Duration::from_millis(ms).min(longest),
+        (None, Some(_), _) => longest,
+        (None, None, Some(_)) => Duration::ZERO,
+        (None, None, None) => DEFAULT_WAIT.min(longest),
+    };
+    let process = tracked(toolbox, id, cursor, cursor.unwrap_or(0).saturating_add(PAGE as u64)).await?;
+    call.set_process(&process);
+    let from = cursor.unwrap_or_else(|| process.shown());
+    let waited = match &until {
+        None => {
+            process.wait_until_within(wait, |_| false).await;
+            String::new()
+        }
+        Some(until) => {
+            let matched = until.wait(&process, from, wait).await;
+            let matched = matched.map_err(|error| {
+                ToolOutcome::failed(format!("cannot read the stored output of {id}: {error}"))
+            })?;
+            match (matched, process.status().is_over()) {
+                (true, _) => ", until matched".to_owned(),
+                (false, true) => ", until did not match".to_owned(),
+                (false, false) => format!(", until did not match within {} ms", wait.as_millis()),
+            }
+        }
+    };
+    let part = if cursor.is_some() { OutputPart::Page(from) } else { OutputPart::Rest(from) };
+    process_report::output_outcome(&process, part, &waited).await
 }
 
 /// Finds or attaches a process whose output is available from `from`, and waits until it is received up to `wanted`.
@@ -40,6 +74,7 @@ pub(super) async fn tracked(
     if let Some(process) = known.filter(|process| from.is_none_or(|from| from >= process.from)) {
         return Ok(process);
     }
+    refuse_of_another_caller(toolbox, id)?;
     let from = from.unwrap_or(0);
     let follow = |target: TargetSession| async move {
         let listed = target.session.processes().await?;
@@ -65,7 +100,10 @@ pub(super) async fn tracked(
 pub(super) async fn input(toolbox: &Toolbox, arguments: &Arguments<'_>) -> Result<ToolOutcome, ToolOutcome> {
     let (id, data) = (arguments.text("process_id")?, arguments.text("data")?);
     let eof = arguments.flag("eof")?;
-    let control = control(toolbox, id).await?;
+    let (control, exit_code) = control(toolbox, id).await?;
+    if let Some(code) = exit_code {
+        return Err(has_ended(id, &format!("exit code {code}")));
+    }
     let written = async {
         if !data.is_empty() {
             control.input(data.as_bytes()).await?;
@@ -75,7 +113,7 @@ pub(super) async fn input(toolbox: &Toolbox, arguments: &Arguments<'_>) -> Resul
             false => Ok(()),
         }
     };
-    written.await.map_err(no_input)?;
+    written.await.map_err(|error| no_input(id, error))?;
     let closed = if eof { " and closed its stdin" } else { "" };
     let text = format!(
         "wrote {} bytes to {id}{closed}\n[next: bash_output {} waits for its output]",
@@ -89,7 +127,7 @@ pub(super) async fn input(toolbox: &Toolbox, arguments: &Arguments<'_>) -> Resul
 pub(super) async fn kill(toolbox: &Toolbox, arguments: &Arguments<'_>) -> Result<ToolOutcome, ToolOutcome> {
     let id = arguments.text("process_id")?;
     let signal = arguments.maybe_text("signal")?;
-    let control = control(toolbox, id).await?;
+    let (control, _) = control(toolbox, id).await?;
     let killed = control.kill(signal).await.map_err(|error| unknown(error.into()))?;
     let names = |list: &[client::v1::KilledProcess]| {
         list.iter()
@@ -113,32 +151,51 @@ pub(super) async fn kill(toolbox: &Toolbox, arguments: &Arguments<'_>) -> Result
     Ok(ToolOutcome { is_error: !killed.left.is_empty(), ..ToolOutcome::text(text).with(structured) })
 }
 
-/// The control handle of a tracked process or of another process of the target.
-async fn control(toolbox: &Toolbox, id: &str) -> Result<ProcessControl, ToolOutcome> {
+/// The control handle of a tracked process or of another process of the target, and its exit code if it has ended.
+async fn control(toolbox: &Toolbox, id: &str) -> Result<(ProcessControl, Option<i64>), ToolOutcome> {
     if let Some(process) = toolbox.processes.find(id) {
-        return Ok(process.control.clone());
+        let exit = process.status().exit;
+        return Ok((process.control.clone(), exit.map(|exit| i64::from(exit.status()))));
     }
+    refuse_of_another_caller(toolbox, id)?;
     // A cursor after the end: no output is transferred.
     let attach = |target: TargetSession| async move { target.session.attach(id, u64::MAX >> 1).await };
     let process = toolbox.with_session(attach).await.map_err(unknown)?;
-    Ok(process.control())
+    let attached = process.attach_result().filter(|attached| attached.status != "running");
+    let exit_code = attached.map(|attached| attached.exit_code.unwrap_or(-1));
+    Ok((process.control(), exit_code))
+}
+
+/// A process of another caller is unknown to this one.
+fn refuse_of_another_caller(toolbox: &Toolbox, id: &str) -> Result<(), ToolOutcome> {
+    match toolbox.processes.is_of_another_caller(id) {
+        true => Err(Failure::new(format!("no process {id}")).hint(UNKNOWN).into()),
+        false => Ok(()),
+    }
 }
 
 fn unknown(failure: Failure) -> ToolOutcome {
-    let next = "unknown or expired process_id; start the command again with bash";
-    match failure.code == client::v1::codes::PROCESS_NOT_FOUND {
-        true => failure.hint(next).into(),
+    match failure.code == codes::PROCESS_NOT_FOUND {
+        true => failure.hint(UNKNOWN).into(),
         false => failure.into(),
     }
 }
 
-fn no_input(error: Error) -> ToolOutcome {
-    let is_closed = error.code() == Some(client::v1::codes::INVALID_PARAMS);
-    let failure = Failure::from(error);
-    match is_closed {
-        true => failure
-            .hint("only a process started with background: true, whose stdin is still open, accepts input")
+/// The outcome for input to a process that does not take any.
+fn no_input(id: &str, error: Error) -> ToolOutcome {
+    match error.code() {
+        Some(codes::INVALID_PARAMS) => Failure::from(error)
+            .hint("its stdin is closed; only a process started with background: true accepts input, until eof is sent")
             .into(),
-        false => unknown(failure),
+        // The server knew the process when its control handle was made.
+        Some(codes::PROCESS_NOT_FOUND) => has_ended(id, "its exit code is in bash_output"),
+        _ => unknown(error.into()),
     }
+}
+
+fn has_ended(id: &str, how: &str) -> ToolOutcome {
+    let next = json!({ "process_id": id });
+    ToolOutcome::failed(format!(
+        "cannot write to process {id}: it has ended ({how})\nhint: bash_output {next} shows its output; start it again with bash and background: true"
+    ))
 }

@@ -1,24 +1,30 @@
 //! Reports the output and the status of a process to a model; long output is truncated in the middle.
 
 use std::fmt::Write as _;
+use std::io;
 
 use client::ProcessExit;
 use serde_json::{Value, json};
 
+use super::collapse::{Collapser, Excerpt, ExcerptLimits, Omission};
 use super::limits::Limits;
 use super::outcome::ToolOutcome;
 use super::spool::SpoolChunk;
 use super::tracked::{TrackedProcess, TrackedStatus};
 use super::truncate;
 
-/// Bytes shown of the start of long output, and of its end.
-const SHOWN_EACH: usize = 16 * 1024;
-/// Lines shown of the start of long output, and of its end.
-const LINES_EACH: usize = 900;
+/// The start of long output that is shown, and its end.
+const EACH: ExcerptLimits = ExcerptLimits { bytes: 16 * 1024, lines: 900 };
 /// Bytes of one page.
 pub(super) const PAGE: usize = 32 * 1024;
 /// Lines of one page.
-const PAGE_LINES: usize = 2 * LINES_EACH;
+const PAGE_LINES: usize = 2 * EACH.lines;
+/// The limits of a page, which is never truncated.
+const WHOLE: ExcerptLimits = ExcerptLimits { bytes: usize::MAX, lines: usize::MAX };
+/// Output that is collapsed at a time.
+const CHUNK: usize = 256 * 1024;
+/// Output that is collapsed at the start and at the end; what is between is left out in any case.
+const COLLAPSED_EACH: u64 = 4 * 1024 * 1024;
 /// The maximum growth of bytes when they are shown: an invalid byte becomes a character of three bytes.
 const GROWTH: usize = 3;
 
@@ -29,104 +35,176 @@ pub(super) async fn command_outcome(
     background: bool,
 ) -> Result<ToolOutcome, ToolOutcome> {
     let status = process.status();
-    let head = piece(process, process.from, PAGE).await?;
-    let (mut output, mut structured) = (String::new(), state(process, &status));
-    let (mut replaced, mut omitted) = (0, String::new());
-    let cursor =
-        if head.end() >= status.end && fitting_head(&head.bytes, PAGE, PAGE_LINES) == head.bytes.len() {
-            replaced += shown(&head, &mut output);
-            head.end()
-        } else {
-            let tail_start = status.end.saturating_sub(SHOWN_EACH as u64).max(process.from);
-            let cut = Cut::between(process, head, piece(process, tail_start, SHOWN_EACH).await?);
-            replaced += shown(&cut.head, &mut output);
-            end_line(&mut output);
-            writeln!(output, "[{} bytes, {} line ends omitted here]", cut.bytes(), cut.lines).ok();
-            replaced += shown(&cut.tail, &mut output);
-            omitted = format!(", {} of {} bytes of output omitted", cut.bytes(), status.end - process.from);
-            structured["cut"] = cut.to_json();
-            cut.head.end()
-        };
-    process.set_shown(cursor);
-    structured["output"] = json!(output);
-    structured["cursor"] = json!(cursor);
-    structured["truncated"] = json!(!omitted.is_empty());
-    if output.is_empty() {
-        output.push_str(if status.is_over() { "(no output)" } else { "(no output yet)" });
-    }
-    let mut text = heading(process, &status, run, &omitted);
-    text.push_str(&output);
-    end_line(&mut text);
-    text.push_str(&notes(&status, replaced));
-    if !omitted.is_empty() {
-        let read = json!({ "process_id": process.id, "cursor": cursor });
-        let search = json!({ "pattern": "…", "path": format!("process:{}", process.id) });
-        writeln!(
-            text,
-            "[next: bash_output {read} reads the omitted part, grep {search} searches all output]"
-        )
-        .ok();
-    }
+    let reported = rest(process, process.from, status.end).await?;
+    let mut outcome = outcome(process, &status, (run, ""), &reported);
     if !status.is_over() {
-        text.push_str(&next_while_running(process, background));
+        outcome.add_line(&next_while_running(process, background));
     }
-    let is_error =
+    outcome.is_error =
         status.cut.is_some() || status.exit.as_ref().is_some_and(|exit| run.limits.named(exit).is_some());
-    Ok(ToolOutcome { is_error, ..ToolOutcome::text(text.trim_end()).with(structured) })
+    Ok(outcome)
 }
 
-/// The outcome of `bash_output`: one page.
-pub(super) async fn page_outcome(process: &TrackedProcess, from: u64) -> Result<ToolOutcome, ToolOutcome> {
+/// The part of the output that `bash_output` shows.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum OutputPart {
+    /// Everything from this offset on; of long output, its start and its end.
+    Rest(u64),
+    /// One page from this offset on.
+    Page(u64),
+}
+
+/// The outcome of `bash_output`. `waited` says how its wait ended.
+pub(super) async fn output_outcome(
+    process: &TrackedProcess,
+    part: OutputPart,
+    waited: &str,
+) -> Result<ToolOutcome, ToolOutcome> {
     let status = process.status();
-    let mut page = piece(process, from, PAGE).await?;
-    // A page ends at a line or a character, unless it is the last one.
-    let limit = if page.end() < status.end { PAGE - 4 } else { PAGE };
-    page.bytes.truncate(fitting_head(&page.bytes, limit, PAGE_LINES));
-    let mut output = String::new();
-    let replaced = shown(&page, &mut output);
-    let mut structured = state(process, &status);
-    structured["output"] = json!(output);
-    if replaced > 0 {
-        structured["output_base64"] = json!(base64_simd::STANDARD.encode_to_string(&page.bytes));
-    }
-    let (start, cursor) = (page.start, page.end());
-    process.set_shown(cursor);
-    for (name, number) in [("start", start), ("cursor", cursor), ("lost", page.lost)] {
-        structured[name] = json!(number);
-    }
-    structured["truncated"] = json!(cursor < status.end);
-    let mut range = format!(", bytes {start} to {cursor} of {}", status.end);
-    if page.lost > 0 {
-        write!(range, ", {} bytes before byte {start} are lost", page.lost).ok();
-    }
-    let mut text = heading(process, &status, &RunNotes::default(), &range);
-    if output.is_empty() {
-        output.push_str(if status.is_over() { "(no more output)" } else { "(no new output)" });
-    }
-    text.push_str(&output);
-    end_line(&mut text);
-    text.push_str(&notes(&status, replaced));
-    if cursor < status.end {
-        let next = json!({ "process_id": process.id, "cursor": cursor });
-        writeln!(text, "[next: bash_output {next}]").ok();
-    } else if !status.is_over() {
-        text.push_str(&next_while_running(process, true));
-    }
-    Ok(ToolOutcome::text(text.trim_end()).with(structured))
+    let reported = match part {
+        OutputPart::Rest(from) => rest(process, from, status.end).await?,
+        OutputPart::Page(from) => page(process, from, status.end).await?,
+    };
+    Ok(outcome(process, &status, (&RunNotes::default(), waited), &reported))
 }
 
-async fn piece(process: &TrackedProcess, from: u64, limit: usize) -> Result<SpoolChunk, ToolOutcome> {
-    let read = process.spool.read(from, limit).await;
-    read.map_err(|error| {
-        ToolOutcome::failed(format!("cannot read the stored output of {}: {error}", process.id))
+/// The output in a report.
+struct ReportedOutput {
+    /// As it is shown, collapsed.
+    text: String,
+    /// As programs get it.
+    exact: Option<Vec<u8>>,
+    /// Where it starts, and where the next page starts.
+    range: (u64, u64),
+    lost: u64,
+    replaced: usize,
+    omission: Option<Omission>,
+    is_page: bool,
+}
+
+/// All output from an offset on, or its start and its end.
+async fn rest(process: &TrackedProcess, from: u64, end: u64) -> Result<ReportedOutput, ToolOutcome> {
+    let spool = process.spool.clone();
+    let collapse = move || -> io::Result<(Excerpt, u64)> {
+        let (mut collapser, mut at, mut lost) = (Collapser::new(from, EACH), from, 0);
+        while at < end {
+            let chunk = spool.read_now(at, usize::try_from(end - at).unwrap_or(CHUNK).min(CHUNK))?;
+            if chunk.bytes.is_empty() {
+                break;
+            }
+            lost += chunk.lost;
+            at = chunk.end();
+            match chunk.start - from < COLLAPSED_EACH || at + COLLAPSED_EACH >= end {
+                true => collapser.take(chunk.start, &chunk.bytes),
+                false => collapser.skip(chunk.start, &chunk.bytes),
+            }
+        }
+        Ok((collapser.finish(), lost))
+    };
+    let done = tokio::task::spawn_blocking(collapse).await;
+    let (excerpt, lost) =
+        done.map_err(|error| unreadable(process, &error))?.map_err(|error| unreadable(process, &error))?;
+    let (mut text, tail) = excerpt.texts();
+    let omission = excerpt.omission();
+    if let Some(omitted) = omission {
+        end_line(&mut text);
+        let bytes = omitted.to - omitted.from;
+        writeln!(text, "[{bytes} bytes, {} line ends omitted here]", omitted.line_ends).ok();
+    }
+    text.push_str(&tail);
+    process.set_shown(end.max(from));
+    let next = omission.map_or(end.max(from), |omitted| omitted.from);
+    let (replaced, is_page) = (excerpt.replaced(), false);
+    Ok(ReportedOutput { text, exact: None, range: (from, next), lost, replaced, omission, is_page })
+}
+
+/// One page of output.
+async fn page(process: &TrackedProcess, from: u64, end: u64) -> Result<ReportedOutput, ToolOutcome> {
+    let read = process.spool.read(from, PAGE).await;
+    let mut page: SpoolChunk = read.map_err(|error| unreadable(process, &error))?;
+    // A page ends at a line or a character, unless it is the last one.
+    let limit = if page.end() < end { PAGE - 4 } else { PAGE };
+    page.bytes.truncate(fitting_head(&page.bytes, limit, PAGE_LINES));
+    let mut collapser = Collapser::new(page.start, WHOLE);
+    collapser.take(page.start, &page.bytes);
+    let excerpt = collapser.finish();
+    let range = (page.start, page.end());
+    process.set_shown(range.1);
+    Ok(ReportedOutput {
+        text: excerpt.texts().0,
+        range,
+        lost: page.lost,
+        replaced: excerpt.replaced(),
+        omission: None,
+        is_page: true,
+        exact: Some(page.bytes),
     })
 }
 
-/// Appends bytes to the text; returns how many were not UTF-8.
-fn shown(piece: &SpoolChunk, text: &mut String) -> usize {
-    let shown = truncate::show(&piece.bytes);
-    text.push_str(&shown.text);
-    shown.replaced
+fn unreadable(process: &TrackedProcess, error: &dyn std::fmt::Display) -> ToolOutcome {
+    ToolOutcome::failed(format!("cannot read the stored output of {}: {error}", process.id))
+}
+
+/// The outcome without the calls that may follow while the process runs.
+fn outcome(
+    process: &TrackedProcess,
+    status: &TrackedStatus,
+    (run, waited): (&RunNotes, &str),
+    reported: &ReportedOutput,
+) -> ToolOutcome {
+    let (start, cursor) = reported.range;
+    let mut about = waited.to_owned();
+    if reported.is_page {
+        write!(about, ", bytes {start} to {cursor} of {}", status.end).ok();
+    }
+    if let Some(omitted) = reported.omission {
+        let bytes = omitted.to - omitted.from;
+        write!(about, ", {bytes} of {} bytes of output omitted", status.end - start).ok();
+    }
+    if reported.lost > 0 {
+        write!(about, ", {} bytes of output are lost", reported.lost).ok();
+    }
+    let mut text = heading(process, status, run, &about);
+    match (reported.text.is_empty(), status.is_over(), start) {
+        (false, _, _) => text.push_str(&reported.text),
+        (true, true, 0) => text.push_str("(no output)"),
+        (true, true, _) => text.push_str("(no more output)"),
+        (true, false, 0) => text.push_str("(no output yet)"),
+        (true, false, _) => text.push_str("(no new output)"),
+    }
+    end_line(&mut text);
+    text.push_str(&notes(status, reported.replaced));
+    let read = json!({ "process_id": process.id, "cursor": cursor });
+    if reported.omission.is_some() {
+        let search = json!({ "pattern": "…", "path": format!("process:{}", process.id) });
+        let next = format!("bash_output {read} reads the omitted part, grep {search} searches all output");
+        writeln!(text, "[next: {next}]").ok();
+    } else if reported.is_page && cursor < status.end {
+        writeln!(text, "[next: bash_output {read}]").ok();
+    }
+    ToolOutcome::text(text.trim_end()).with(structured(process, status, reported))
+}
+
+fn structured(process: &TrackedProcess, status: &TrackedStatus, reported: &ReportedOutput) -> Value {
+    let (start, cursor) = reported.range;
+    let mut structured = state(process, status);
+    structured["output"] = match &reported.exact {
+        Some(bytes) => json!(truncate::show(bytes).text),
+        None => json!(reported.text),
+    };
+    if let (Some(bytes), 1..) = (&reported.exact, reported.replaced) {
+        structured["output_base64"] = json!(base64_simd::STANDARD.encode_to_string(bytes));
+    }
+    for (name, number) in [("start", start), ("cursor", cursor), ("lost", reported.lost)] {
+        structured[name] = json!(number);
+    }
+    structured["truncated"] = json!(cursor < status.end);
+    if let Some(omitted) = reported.omission {
+        structured["cut"] = json!({
+            "from": omitted.from, "to": omitted.to, "bytes": omitted.to - omitted.from, "lines": omitted.line_ends,
+        });
+    }
+    structured
 }
 
 fn end_line(text: &mut String) {
@@ -135,52 +213,11 @@ fn end_line(text: &mut String) {
     }
 }
 
-/// The limit of bytes whose text is at most `limit` long.
-fn limit_as_text(bytes: &[u8], limit: usize) -> usize {
-    let text_bytes = truncate::show(bytes).text.len();
-    if text_bytes > bytes.len().max(limit) { limit / GROWTH } else { limit }
-}
-
 /// The end of the first bytes that fit: at a line end if lines are short, otherwise between characters.
 fn fitting_head(bytes: &[u8], limit: usize, lines: usize) -> usize {
-    let limit = limit_as_text(bytes, limit);
+    let text_bytes = truncate::show(bytes).text.len();
+    let limit = if text_bytes > bytes.len().max(limit) { limit / GROWTH } else { limit };
     truncate::end_of_head(bytes, limit).min(truncate::end_of_lines(bytes, lines))
-}
-
-/// The start of the last bytes that fit.
-fn fitting_tail(bytes: &[u8], limit: usize, lines: usize) -> usize {
-    let limit = limit_as_text(bytes, limit);
-    truncate::start_of_tail(bytes, limit).max(truncate::start_of_lines(bytes, lines))
-}
-
-/// The start and the end of long output, with the size of the omitted part.
-struct Cut {
-    head: SpoolChunk,
-    tail: SpoolChunk,
-    lines: u64,
-}
-
-impl Cut {
-    fn between(process: &TrackedProcess, mut head: SpoolChunk, mut tail: SpoolChunk) -> Cut {
-        head.bytes.truncate(SHOWN_EACH);
-        head.bytes.truncate(fitting_head(&head.bytes, SHOWN_EACH - 4, LINES_EACH));
-        let overlap = usize::try_from(head.end().saturating_sub(tail.start)).unwrap_or(usize::MAX);
-        let skipped =
-            fitting_tail(&tail.bytes, SHOWN_EACH - 4, LINES_EACH).max(overlap.min(tail.bytes.len()));
-        tail.bytes.drain(..skipped);
-        tail.start += skipped as u64;
-        let ends = |bytes: &[u8]| bytes.iter().filter(|byte| **byte == b'\n').count() as u64;
-        let lines = process.spool.span().lines.saturating_sub(ends(&head.bytes) + ends(&tail.bytes));
-        Cut { head, tail, lines }
-    }
-
-    fn bytes(&self) -> u64 {
-        self.tail.start - self.head.end()
-    }
-
-    fn to_json(&self) -> Value {
-        json!({ "from": self.head.end(), "to": self.tail.start, "bytes": self.bytes(), "lines": self.lines })
-    }
 }
 
 /// The status of a process as JSON.
@@ -219,7 +256,7 @@ pub(super) struct RunNotes {
 }
 
 /// The first line: the exit code, the process, whether it still runs, and which part of the output follows.
-fn heading(process: &TrackedProcess, status: &TrackedStatus, run: &RunNotes, output: &str) -> String {
+fn heading(process: &TrackedProcess, status: &TrackedStatus, run: &RunNotes, about: &str) -> String {
     let id = &process.id;
     let state = match (&status.exit, &status.cut) {
         (Some(exit), _) => format!("{}, process {id} has ended", ended(exit, &run.limits)),
@@ -227,7 +264,7 @@ fn heading(process: &TrackedProcess, status: &TrackedStatus, run: &RunNotes, out
         (None, None) => format!("no exit code yet, process {id} is still running"),
     };
     let shell = if run.lacks_bash { ", run by sh because the target has no bash" } else { "" };
-    format!("[{state}{shell}{output}]\n")
+    format!("[{state}{shell}{about}]\n")
 }
 
 fn ended(exit: &ProcessExit, limits: &Limits) -> String {
@@ -273,7 +310,7 @@ fn notes(status: &TrackedStatus, replaced: usize) -> String {
 fn next_while_running(process: &TrackedProcess, background: bool) -> String {
     let id = json!({ "process_id": process.id });
     let until = match process.is_detached {
-        true => "until it exits",
+        true => "until it exits, also after this server has stopped",
         false => "until it exits or this server stops",
     };
     let input = match background {
@@ -281,6 +318,6 @@ fn next_while_running(process: &TrackedProcess, background: bool) -> String {
         false => String::new(),
     };
     format!(
-        "[it continues in the background {until}; next: bash_output {id} waits for output{input}, kill {id} stops it]\n"
+        "[it continues in the background {until}; next: bash_output {id} waits for output{input}, kill {id} stops it]"
     )
 }

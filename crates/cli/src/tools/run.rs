@@ -31,6 +31,15 @@ struct BashArguments {
     cwd: Option<String>,
     timeout: Option<Duration>,
     background: bool,
+    detach: bool,
+}
+
+/// Whether a command outlives the session.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Detach {
+    No,
+    IfPossible,
+    Required,
 }
 
 /// A started command.
@@ -48,17 +57,18 @@ pub(super) async fn bash(
     arguments: &Arguments<'_>,
     call: &ToolCall,
 ) -> Result<ToolOutcome, ToolOutcome> {
-    let background = arguments.flag("background")?;
+    let (background, detach) = (arguments.flag("background")?, arguments.flag("detach")?);
     let asked = BashArguments {
         line: arguments.text("command")?.to_owned(),
         cwd: arguments.maybe_text("cwd")?.map(str::to_owned),
         timeout: arguments.maybe_number("timeout_ms", 1)?.map(Duration::from_millis),
         background,
+        detach,
     };
     let started = start(toolbox, &asked);
     tokio::pin!(started);
     let Started { process, is_detached, session, shell } = tokio::select! {
-        started = &mut started => started.map_err(ToolOutcome::from)?,
+        started = &mut started => started.map_err(|failure| not_started(failure, &asked))?,
         () = call.cancelled.cancelled() => {
             // The command may have started: it must not be left behind.
             if let Ok(Ok(Started { process, .. })) = tokio::time::timeout(LATE_START, started).await {
@@ -69,9 +79,13 @@ pub(super) async fn bash(
     };
     let tracked = Arc::new(TrackedProcess::new(&process, 0, is_detached));
     toolbox.spawn(tracked.clone().run(process));
-    toolbox.processes.add(tracked.clone());
+    toolbox.processes.add_started(tracked.clone());
     call.set_process(&tracked);
-    let foreground_wait = if asked.background { FIRST_LOOK } else { toolbox.options.foreground_wait };
+    let returns_at_once = asked.background || asked.detach;
+    let foreground_wait = match returns_at_once {
+        true => FIRST_LOOK,
+        false => call.foreground_wait.unwrap_or(toolbox.options.foreground_wait),
+    };
     tokio::select! {
         _ = tracked.wait_until_within(foreground_wait, |_| false) => {}
         () = call.cancelled.cancelled() => return Err(cancel(&tracked).await),
@@ -81,15 +95,19 @@ pub(super) async fn bash(
 }
 
 async fn start(toolbox: &Toolbox, asked: &BashArguments) -> Result<Started, Failure> {
-    let detach_commands = toolbox.options.detach_commands;
+    let detach = match (asked.detach, toolbox.options.detach_commands) {
+        (true, _) => Detach::Required,
+        (false, true) => Detach::IfPossible,
+        (false, false) => Detach::No,
+    };
     let start = |target: TargetSession| async move {
         if !target.target.lacks_bash.load(Ordering::Relaxed) {
-            match start_in("bash", &target, asked, detach_commands).await {
+            match start_in("bash", &target, asked, detach).await {
                 Err(error) if is_missing(&error) => target.target.lacks_bash.store(true, Ordering::Relaxed),
                 started => return started,
             }
         }
-        start_in("sh", &target, asked, detach_commands).await
+        start_in("sh", &target, asked, detach).await
     };
     toolbox.with_session(start).await
 }
@@ -99,15 +117,19 @@ async fn start_in(
     shell: &'static str,
     target: &TargetSession,
     asked: &BashArguments,
-    detach: bool,
+    detach: Detach,
 ) -> Result<Started, Error> {
     let session = &target.session;
     let command = command(shell, target, asked);
     let mut detached = None;
-    if detach {
+    if detach != Detach::No {
         detached = match session.start(command.clone().detach()).await {
             // Without a state directory on the target a process cannot be detached; it is started attached.
-            Err(Error::Refused(error)) if error.code == codes::UNSUPPORTED_CAPABILITY => None,
+            Err(Error::Refused(error))
+                if error.code == codes::UNSUPPORTED_CAPABILITY && detach == Detach::IfPossible =>
+            {
+                None
+            }
             started => Some(started?),
         };
     }
@@ -121,6 +143,16 @@ async fn start_in(
         process.control().close_input().await.ok();
     }
     Ok(Started { process, is_detached, session: session.clone(), shell })
+}
+
+/// The outcome of a command that did not start.
+fn not_started(failure: Failure, asked: &BashArguments) -> ToolOutcome {
+    match asked.detach && failure.code == codes::UNSUPPORTED_CAPABILITY {
+        true => {
+            failure.hint("run it without detach, with background: true; it then ends with this server").into()
+        }
+        false => failure.into(),
+    }
 }
 
 /// Whether the program of a start does not exist.

@@ -1,30 +1,72 @@
 //! Searches the output of a process with the same engine as files.
 
+use std::io;
 use std::sync::Arc;
 
-use client::v1::{FsGrepResult, GrepMatch};
 use grep_regex::{RegexMatcher, RegexMatcherBuilder};
-use grep_searcher::{BinaryDetection, SearcherBuilder, Sink, SinkMatch};
+use grep_searcher::{BinaryDetection, Searcher, SearcherBuilder, Sink, SinkContext, SinkMatch};
 
+use super::grep::{FoundLine, FoundLines, GrepRequest};
 use super::outcome::ToolOutcome;
 use super::spool::{Spool, SpoolReader};
 use super::tracked::TrackedProcess;
 use super::truncate;
 
-/// The maximum length of a line that is searched.
+/// The maximum length of a line that is searched, and of the output with `multiline`.
 const MAX_LINE_BYTES: usize = 8 * 1024 * 1024;
+/// The hint for a pattern that does not parse.
+pub(super) const ESCAPE_HINT: &str = "escape special characters with \\: ( ) [ ] { } . * + ? | ^ $";
+/// The hint for a pattern that needs `multiline`.
+pub(super) const MULTILINE_HINT: &str = "set multiline: true to match across line ends";
+
+/// What a pattern is matched against.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum PatternScope {
+    /// One line.
+    OneLine,
+    /// Text of several lines; `.` also matches a line end.
+    AcrossLines,
+}
+
+/// Whether a pattern contains a line end, which only matches across lines.
+pub(super) fn has_line_end(pattern: &str) -> bool {
+    pattern.contains('\n') || pattern.contains("\\n")
+}
+
+/// Parses the regular expression of an argument; case is ignored unless it contains a capital letter.
+pub(super) fn matcher(name: &str, pattern: &str, scope: PatternScope) -> Result<RegexMatcher, ToolOutcome> {
+    let mut builder = RegexMatcherBuilder::new();
+    builder.case_smart(true).multi_line(true);
+    match scope {
+        PatternScope::OneLine => builder.line_terminator(Some(b'\n')),
+        PatternScope::AcrossLines => builder.dot_matches_new_line(true),
+    };
+    builder.build(pattern).map_err(|error| {
+        let needs_lines = scope == PatternScope::OneLine && has_line_end(pattern);
+        let hint = if needs_lines { MULTILINE_HINT } else { ESCAPE_HINT };
+        ToolOutcome::failed(format!("invalid regular expression in `{name}`: {error}\nhint: {hint}"))
+    })
+}
 
 /// Searches the output that a process has written so far.
 pub(super) async fn search(
     process: &TrackedProcess,
-    pattern: &str,
+    request: &GrepRequest,
     limit: usize,
-) -> Result<FsGrepResult, ToolOutcome> {
-    let matcher = RegexMatcherBuilder::new().case_smart(true).line_terminator(Some(b'\n')).build(pattern);
-    let matcher = matcher
-        .map_err(|error| ToolOutcome::failed(format!("invalid regular expression in `pattern`: {error}")))?;
+) -> Result<FoundLines, ToolOutcome> {
+    let scope = if request.multiline { PatternScope::AcrossLines } else { PatternScope::OneLine };
+    let matcher = matcher("pattern", &request.pattern, scope)?;
+    let mut searcher = SearcherBuilder::new();
+    searcher
+        .line_number(true)
+        .binary_detection(BinaryDetection::none())
+        .heap_limit(Some(MAX_LINE_BYTES))
+        .multi_line(request.multiline)
+        .before_context(request.context)
+        .after_context(request.context);
     let (spool, path) = (process.spool.clone(), format!("process:{}", process.id));
-    let searched = tokio::task::spawn_blocking(move || lines(spool, &matcher, path, limit)).await;
+    let searched =
+        tokio::task::spawn_blocking(move || lines(spool, &matcher, &mut searcher.build(), path, limit)).await;
     let failed =
         |error: &dyn std::fmt::Display| ToolOutcome::failed(format!("cannot search the output: {error}"));
     searched.map_err(|error| failed(&error))?.map_err(|error| failed(&error))
@@ -33,15 +75,11 @@ pub(super) async fn search(
 fn lines(
     spool: Arc<Spool>,
     matcher: &RegexMatcher,
+    searcher: &mut Searcher,
     path: String,
     limit: usize,
-) -> std::io::Result<FsGrepResult> {
-    let mut found = Found { path, limit, result: FsGrepResult { matches: Vec::new(), truncated: false } };
-    let mut searcher = SearcherBuilder::new()
-        .line_number(true)
-        .binary_detection(BinaryDetection::none())
-        .heap_limit(Some(MAX_LINE_BYTES))
-        .build();
+) -> io::Result<FoundLines> {
+    let mut found = Found { path, limit, result: FoundLines::default() };
     searcher.search_reader(matcher, SpoolReader::new(spool), &mut found)?;
     Ok(found.result)
 }
@@ -49,26 +87,35 @@ fn lines(
 struct Found {
     path: String,
     limit: usize,
-    result: FsGrepResult,
+    result: FoundLines,
+}
+
+impl Found {
+    fn add(&mut self, first: Option<u64>, bytes: &[u8], is_match: bool) {
+        let text = truncate::show(bytes).text;
+        let first = first.unwrap_or(0);
+        for (number, text) in (first..).zip(text.lines()) {
+            let (path, text) = (self.path.clone(), text.to_owned());
+            self.result.lines.push(FoundLine { path, number, text, is_match });
+        }
+    }
 }
 
 impl Sink for Found {
-    type Error = std::io::Error;
+    type Error = io::Error;
 
-    fn matched(&mut self, _: &grep_searcher::Searcher, line: &SinkMatch<'_>) -> Result<bool, std::io::Error> {
-        if self.result.matches.len() >= self.limit {
+    fn matched(&mut self, _: &Searcher, found: &SinkMatch<'_>) -> Result<bool, io::Error> {
+        if self.result.matches >= self.limit {
             self.result.truncated = true;
             return Ok(false);
         }
-        let bytes = line.bytes().strip_suffix(b"\n").unwrap_or(line.bytes());
-        self.result.matches.push(GrepMatch {
-            path: self.path.clone(),
-            line: line.line_number().unwrap_or(0),
-            column: 1,
-            text: truncate::show(bytes).text,
-            before: Vec::new(),
-            after: Vec::new(),
-        });
+        self.result.matches += 1;
+        self.add(found.line_number(), found.bytes(), true);
+        Ok(true)
+    }
+
+    fn context(&mut self, _: &Searcher, context: &SinkContext<'_>) -> Result<bool, io::Error> {
+        self.add(context.line_number(), context.bytes(), false);
         Ok(true)
     }
 }

@@ -32,8 +32,6 @@ struct State {
     first: u64,
     /// The offset of the next byte.
     end: u64,
-    /// The number of line ends received.
-    lines: u64,
     /// The output, until there is a file.
     memory: Vec<u8>,
     /// The output as a ring: offset `n` is at `n % kept`.
@@ -67,8 +65,6 @@ pub struct SpoolSpan {
     pub first: u64,
     /// The offset of the next byte.
     pub end: u64,
-    /// The number of line ends received before `end`.
-    pub lines: u64,
 }
 
 impl Spool {
@@ -79,16 +75,13 @@ impl Spool {
 
     fn keeping(start: u64, kept: u64) -> Spool {
         let (memory, gaps) = (Vec::new(), VecDeque::new());
-        Spool {
-            state: Mutex::new(State { first: start, end: start, lines: 0, memory, file: None, gaps }),
-            kept,
-        }
+        Spool { state: Mutex::new(State { first: start, end: start, memory, file: None, gaps }), kept }
     }
 
     /// The range of output that is kept.
     pub fn span(&self) -> SpoolSpan {
         let state = self.state();
-        SpoolSpan { first: state.first, end: state.end, lines: state.lines }
+        SpoolSpan { first: state.first, end: state.end }
     }
 
     /// Appends output that ends at offset `end`, or follows directly. Only one task may call this.
@@ -233,7 +226,6 @@ impl Spool {
 impl State {
     fn grow(&mut self, bytes: &[u8], kept: u64) {
         self.end += bytes.len() as u64;
-        self.lines += bytes.iter().filter(|byte| **byte == b'\n').count() as u64;
         self.first = self.first.max(self.end.saturating_sub(kept));
         while self.gaps.front().is_some_and(|(_, end)| *end <= self.first) {
             self.gaps.pop_front();

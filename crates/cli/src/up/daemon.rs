@@ -1,70 +1,65 @@
-//! The daemon of the demonstration.
+//! The daemon of the demonstration: a host of the hub, also reached by a socket.
 
+use std::ffi::OsString;
 use std::fs;
-use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::Command;
 
 use client::Target;
-use rustix::process::{Pid, Signal, kill_process};
 
-use super::unix;
+use super::hub::DemoHub;
+use super::programs::Server;
 use super::workspace::Workspace;
 use crate::failure::Failure;
 
+/// The id of this machine at the hub.
+pub(super) const HOST_ID: &str = "this-machine";
 /// A running daemon, terminated when this is dropped.
 #[derive(Debug)]
 pub(super) struct DemoDaemon {
     program: PathBuf,
-    arguments: Vec<std::ffi::OsString>,
-    state: PathBuf,
+    arguments: Vec<OsString>,
+    /// Variables: where its state is, and which authority it trusts.
+    variables: Vec<(&'static str, OsString)>,
     socket: PathBuf,
-    child: Child,
-    listeners: Vec<String>,
+    server: Server,
 }
 
 impl DemoDaemon {
-    /// Starts the daemon on the workspace; with `lan`, it listeners on all interfaces.
-    pub(super) fn start(workspace: &Workspace, lan: bool) -> Result<DemoDaemon, Failure> {
+    /// Starts the daemon on the workspace and enrols it at the hub.
+    pub(super) fn start(workspace: &Workspace, hub: &DemoHub) -> Result<DemoDaemon, Failure> {
         let program = client::find_rexd()
             .ok_or_else(|| Failure::new("cannot find rexd").hint("put rexd next to rex or on the PATH"))?;
         let (socket, config) = (workspace.own("rexd.sock"), workspace.own("config.toml"));
         // Its own configuration, so that the user's configuration and audit file are not used.
-        fs::write(
-            &config,
-            format!("[audit]\npath = {:?}\n", workspace.own("audit.log").display().to_string()),
-        )?;
-        let address = if lan { "0.0.0.0:0" } else { "127.0.0.1:0" };
-        let mut arguments: Vec<std::ffi::OsString> = vec!["serve".into(), "--config".into(), config.into()];
+        let audit = format!("[audit]\npath = {:?}\n", workspace.own("audit.log").display().to_string());
+        fs::write(&config, audit)?;
+        let mut arguments: Vec<OsString> = vec!["serve".into(), "--config".into(), config.into()];
         arguments.extend(["--root".into(), workspace.root().into(), "--unix".into(), socket.clone().into()]);
-        arguments.extend(["--http".into(), address.into()]);
-        let state = workspace.own("state");
-        let (child, listeners) = spawn(&program, &arguments, &state)?;
-        Ok(DemoDaemon { program, arguments, state, socket, child, listeners })
+        arguments.extend(["--hub".into(), hub.local_url().into(), "--host-id".into(), HOST_ID.into()]);
+        // Temporary directories of confined commands too, so that a killed daemon leaves none.
+        let temporary = workspace.own("tmp");
+        fs::create_dir(&temporary)?;
+        let mut variables = vec![
+            ("XDG_STATE_HOME", workspace.own("state").into_os_string()),
+            ("TMPDIR", temporary.into_os_string()),
+        ];
+        variables.extend(hub.authority().map(|file| ("SSL_CERT_FILE", file.as_os_str().to_owned())));
+        let enrolling = [arguments.clone(), vec!["--join".into(), hub.join_code()?.into()]].concat();
+        let server = spawn(&program, &enrolling, &variables)?;
+        Ok(DemoDaemon { program, arguments, variables, socket, server })
     }
 
     /// Kills the daemon with SIGKILL and starts another.
     pub(super) fn crash_and_restart(&mut self) -> Result<(), Failure> {
-        self.child.kill()?;
-        self.child.wait()?;
-        (self.child, self.listeners) = spawn(&self.program, &self.arguments, &self.state)?;
+        self.server.kill()?;
+        self.server = spawn(&self.program, &self.arguments, &self.variables)?;
         Ok(())
     }
 
-    /// The target that connects to the daemon.
+    /// The target that connects to the daemon on this machine.
     pub(super) fn target(&self) -> Target {
-        unix(&self.socket)
-    }
-
-    /// The addresses of its listeners.
-    pub(super) fn listeners(&self) -> &[String] {
-        &self.listeners
-    }
-
-    /// Its HTTP address and the token file.
-    pub(super) fn http(&self) -> Option<(&str, PathBuf)> {
-        let url = self.listeners.iter().find(|url| url.starts_with("http"))?;
-        Some((url, self.state.join("rexd/token")))
+        Target::Unix(self.socket.clone())
     }
 
     /// The path of the daemon's binary.
@@ -74,52 +69,20 @@ impl DemoDaemon {
 
     /// Sends SIGTERM and waits for the exit.
     pub(super) fn terminate(&mut self) -> Result<(), Failure> {
-        kill_process(Pid::from_child(&self.child), Signal::TERM).map_err(std::io::Error::from)?;
-        self.child.wait()?;
-        Ok(())
-    }
-}
-
-impl Drop for DemoDaemon {
-    fn drop(&mut self) {
-        // After a failure the daemon must not stay behind.
-        if self.child.try_wait().is_ok_and(|status| status.is_none()) {
-            self.terminate().ok();
-        }
+        self.server.terminate()
     }
 }
 
 fn spawn(
     program: &Path,
-    arguments: &[std::ffi::OsString],
-    state: &Path,
-) -> Result<(Child, Vec<String>), Failure> {
+    arguments: &[OsString],
+    variables: &[(&'static str, OsString)],
+) -> Result<Server, Failure> {
     let mut command = Command::new(program);
-    command.args(arguments).env("XDG_STATE_HOME", state).env_remove("REXD_CONFIG");
-    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    let mut child = command
-        .spawn()
-        .map_err(|error| Failure::new(format!("cannot start {}: {error}", program.display())))?;
-    let mut stdout = child.stdout.take().map(BufReader::new);
-    let mut listeners = Vec::new();
-    // One line for the socket, one for HTTP.
-    while let Some(stdout) = stdout.as_mut().filter(|_| listeners.len() < 2) {
-        let mut line = String::new();
-        if stdout.read_line(&mut line)? == 0 {
-            return Err(startup_failure(child, program));
-        }
-        listeners.extend(line.trim_end().strip_prefix("listening rexd ").map(str::to_owned));
+    command.args(arguments).envs(variables.iter().cloned()).env_remove("REXD_CONFIG");
+    for name in ["HOST_ID", "HOST_TOKEN", "SERVER_BASE_URL"] {
+        command.env_remove(name);
     }
-    if let Some(stderr) = child.stderr.take() {
-        // The log must be read, or the daemon blocks on a full pipe.
-        std::thread::spawn(move || std::io::copy(&mut BufReader::new(stderr), &mut std::io::sink()));
-    }
-    Ok((child, listeners))
-}
-
-fn startup_failure(child: Child, program: &Path) -> Failure {
-    let stderr = child.wait_with_output().map(|output| output.stderr).unwrap_or_default();
-    let stderr = String::from_utf8_lossy(&stderr).trim().to_owned();
-    Failure::new(format!("{} exited during startup: {stderr}", program.display()))
-        .hint("`rexd doctor` shows what is wrong")
+    // One line for the socket.
+    Ok(Server::start(command, 1)?.0)
 }

@@ -1,8 +1,10 @@
 //! The steps of the demonstration; each one runs for real and checks its result.
 
+use client::hub::HubClient;
 use client::{Command, Error, ProcessEventKind, Session, v1};
 
 use super::daemon::DemoDaemon;
+use super::question;
 use super::screen::Screen;
 use super::workspace::Workspace;
 use crate::failure::Failure;
@@ -11,14 +13,15 @@ use crate::failure::Failure;
 pub(super) async fn sample(
     screen: &Screen,
     session: &Session,
-    workspace: &Workspace,
-    daemon: &mut DemoDaemon,
+    hub: &HubClient,
+    (workspace, daemon): (&Workspace, &mut DemoDaemon),
 ) -> Result<(), Failure> {
     run_a_command(screen, session).await?;
     change_files(screen, session).await?;
     refuse_outside_path(screen, session).await?;
     run_sandboxed(screen, session).await?;
     kill_process_tree(screen, session).await?;
+    question::approve(screen, hub).await?;
     survive_daemon_crash(screen, session, daemon).await?;
     verify_the_audit(screen, workspace, daemon)
 }
@@ -180,7 +183,7 @@ async fn watch(screen: &Screen, mut process: client::Process) -> Result<(String,
     Err(Failure::new("protocol error: the events of the process ended without its exit"))
 }
 
-fn check(holds: bool, what: &str) -> Result<(), Failure> {
+pub(super) fn check(holds: bool, what: &str) -> Result<(), Failure> {
     match holds {
         true => Ok(()),
         false => Err(Failure::new(format!("demonstration failed: expected that {what}"))),

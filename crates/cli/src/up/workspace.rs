@@ -51,6 +51,7 @@ fn sample(temporary: &Path) -> Result<(), Failure> {
     fs::create_dir_all(workspace.join("fruit"))?;
     fs::write(workspace.join("fruit/list.txt"), "apples\npears\n")?;
     fs::write(workspace.join("count.sh"), "for i in 1 2 3 4 5; do echo line $i; sleep 0.2; done\n")?;
+    fs::write(workspace.join("deploy.sh"), "echo deployed to production\n")?;
     fs::write(temporary.join("secret.txt"), "not for the agent\n")?;
     Ok(())
 }

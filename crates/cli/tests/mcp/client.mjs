@@ -1,6 +1,6 @@
 // The official TypeScript client against `rex mcp`. Usage: client.mjs SCENARIO; says `ok SCENARIO` at the end.
 // REX is the program, HERE the directory to work in, CLIENTS where the SDK is. With URL and TOKEN over HTTP, else stdio,
-// where ARGUMENTS are arguments of `rex mcp`.
+// where ARGUMENTS are arguments of `rex mcp`. With GENERATION=2 the client of 2026-07-28, else that of the versions before.
 
 import assert from "node:assert/strict";
 import { execFile, execFileSync } from "node:child_process";
@@ -10,12 +10,13 @@ import { createRequire } from "node:module";
 import path from "node:path";
 import { promisify } from "node:util";
 
-const { REX, HERE, CLIENTS, URL: url, TOKEN, ARGUMENTS } = process.env;
+const { REX, HERE, CLIENTS, URL: url, TOKEN, ARGUMENTS, GENERATION } = process.env;
+const isNew = GENERATION === "2";
 const sdk = createRequire(path.join(CLIENTS, "npm/package.json"));
-const { Client } = sdk("@modelcontextprotocol/sdk/client/index.js");
-const { StdioClientTransport } = sdk("@modelcontextprotocol/sdk/client/stdio.js");
-const { StreamableHTTPClientTransport } = sdk("@modelcontextprotocol/sdk/client/streamableHttp.js");
-const { ElicitRequestSchema } = sdk("@modelcontextprotocol/sdk/types.js");
+const { Client } = sdk(isNew ? "@modelcontextprotocol/client" : "@modelcontextprotocol/sdk/client/index.js");
+const { StdioClientTransport } = sdk(isNew ? "@modelcontextprotocol/client/stdio" : "@modelcontextprotocol/sdk/client/stdio.js");
+const { StreamableHTTPClientTransport } = sdk(isNew ? "@modelcontextprotocol/client" : "@modelcontextprotocol/sdk/client/streamableHttp.js");
+const elicitation = isNew ? "elicitation/create" : sdk("@modelcontextprotocol/sdk/types.js").ElicitRequestSchema;
 
 const NAMES = "bash bash_output bash_input kill read write edit patch list glob grep stat".split(" ");
 const PNG = Buffer.from(
@@ -26,7 +27,8 @@ const at = (name) => path.join(HERE, name);
 const text = (result) => result.content.filter((part) => part.type === "text").map((part) => part.text).join("\n");
 
 async function connected(use, capabilities = {}, prepare = () => {}) {
-  const client = new Client({ name: "test", version: "1" }, { capabilities });
+  const versionNegotiation = { mode: "auto" };
+  const client = new Client({ name: "test", version: "1" }, { capabilities, versionNegotiation });
   prepare(client);
   const headers = { Authorization: `Bearer ${TOKEN}` };
   const transport = url
@@ -40,16 +42,49 @@ async function connected(use, capabilities = {}, prepare = () => {}) {
   }
 }
 
+function tried(client, name, args, options) {
+  const params = { name, arguments: args };
+  return isNew ? client.callTool(params, options) : client.callTool(params, undefined, options);
+}
+
 async function call(client, name, args, options) {
-  const result = await client.callTool({ name, arguments: args }, undefined, options);
+  const result = await tried(client, name, args, options);
   assert(!result.isError, `${name} ${JSON.stringify(args)}: ${text(result)}`);
   return result;
+}
+
+// The SDK has no tasks. Their package sends its own requests; it needs these functions of the program that uses it.
+const v2RequestFraming = {
+  protocolVersion: "2026-07-28",
+  clientInfo: { name: "test", version: "1" },
+  clientCapabilities: { extensions: { "io.modelcontextprotocol/tasks": {} } },
+};
+
+async function rawDispatch(request) {
+  const { method, params } = request;
+  const response = await fetch(url, {
+    method: "POST",
+    headers: {
+      Authorization: `Bearer ${TOKEN}`,
+      Accept: "application/json, text/event-stream",
+      "Content-Type": "application/json",
+      "MCP-Protocol-Version": v2RequestFraming.protocolVersion,
+      "Mcp-Method": method,
+      "Mcp-Name": params.name ?? params.taskId,
+    },
+    body: JSON.stringify({ jsonrpc: "2.0", id: 1, ...request }),
+  });
+  const body = await response.text();
+  const event = body.split("\n").findLast((line) => line.startsWith("data:") && line.includes("jsonrpc"));
+  const { result, error } = JSON.parse(event?.slice("data:".length) ?? body);
+  return error ? { kind: "error", error } : { kind: "result", result };
 }
 
 const scenarios = {
   tools: () =>
     connected(async (client) => {
       assert.equal(client.getServerVersion().name, "rex");
+      if (isNew) assert.equal(client.getNegotiatedProtocolVersion(), "2026-07-28");
       assert.match(client.getInstructions(), /background/);
       const { tools } = await client.listTools();
       assert.deepEqual(tools.map((tool) => tool.name), NAMES);
@@ -72,7 +107,8 @@ const scenarios = {
       const started = await call(client, "bash", { command: "cat", background: true });
       const { process_id } = started.structuredContent;
       await call(client, "bash_input", { process_id, data: "hello\n" });
-      assert.equal((await call(client, "bash_output", { process_id })).structuredContent.output, "hello\n");
+      const echoed = await call(client, "bash_output", { process_id, until: "hello\\n" });
+      assert.equal(echoed.structuredContent.output, "hello\n");
       assert((await call(client, "kill", { process_id })).structuredContent.ok);
       assert.equal((await call(client, "bash_output", { process_id })).structuredContent.status, "killed");
       const failed = await client.callTool({ name: "read", arguments: { path: 5 } });
@@ -83,11 +119,8 @@ const scenarios = {
     connected(async (client) => {
       execFileSync("mkfifo", [at("pids")]);
       const controller = new AbortController();
-      const running = client.callTool(
-        { name: "bash", arguments: { command: "sleep 1000 & echo $$ $! > pids; wait" } },
-        undefined,
-        { signal: controller.signal },
-      );
+      const command = "sleep 1000 & echo $$ $! > pids; wait";
+      const running = tried(client, "bash", { command }, { signal: controller.signal });
       const outcome = running.then(() => "done", () => "cancelled");
       const pids = (await fs.promises.readFile(at("pids"), "utf8")).trim().split(" ");
       controller.abort();
@@ -136,11 +169,11 @@ const scenarios = {
   elicit: async () => {
     const asked = [];
     const answers = [
-      { action: "accept", content: { decision: "approve" } },
-      { action: "accept", content: { decision: "deny" } },
+      { action: "accept", content: {} },
+      { action: "decline" },
     ];
     const prepare = (client) =>
-      client.setRequestHandler(ElicitRequestSchema, async ({ params }) => {
+      client.setRequestHandler(elicitation, async ({ params }) => {
         asked.push(params.message);
         return answers[asked.length - 1];
       });
@@ -149,6 +182,7 @@ const scenarios = {
       assert(fs.existsSync(at("marks")) && asked[0].includes("touch marks"));
       const refused = await client.callTool({ name: "bash", arguments: { command: "touch marks2" } });
       assert(refused.isError && !fs.existsSync(at("marks2")), text(refused));
+      assert.match(text(refused), /^not approved: (the user denied it|the MCP client denied it by itself)/m);
     };
     await connected(use, { elicitation: {} }, prepare);
     await connected(async (client) => {
@@ -156,6 +190,21 @@ const scenarios = {
       assert(refused.isError && /touches|rule/.test(text(refused)), text(refused));
     });
   },
+
+  tasks: () =>
+    connected(async (client) => {
+      const tasks = path.join(CLIENTS, "npm/node_modules/@modelcontextprotocol/ext-tasks/dist/client/index.js");
+      const { createTaskSessionFromClient, resultFromTaskOutcome } = await import(tasks);
+      const session = createTaskSessionFromClient(client, { endpointId: "rex", rawDispatch, v2RequestFraming });
+      const short = await session.callTool("bash", { command: "echo short" });
+      assert.match(text(resultFromTaskOutcome((await short.settle()).outcome)), /\nshort/);
+      execFileSync("mkfifo", [at("go")]);
+      const long = await session.callTool("bash", { command: "echo begun; cat go" });
+      assert.equal(long.kind, "task");
+      await fs.promises.writeFile(at("go"), "ended\n");
+      assert.match(text(resultFromTaskOutcome((await long.settle()).outcome)), /\nbegun\nended/);
+      await session.close();
+    }),
 
   switch: () =>
     connected(async (client) => {

@@ -1,7 +1,7 @@
 """The official Python client against `rex mcp`. Usage: client.py SCENARIO; says `ok SCENARIO` at the end.
 
 REX is the program, HERE the directory to work in. With URL and TOKEN it is reached over HTTP, else on stdio, where
-ARGUMENTS are arguments of `rex mcp`. The scenario `texts` is what an agent receives; the others read the structured content.
+ARGUMENTS are arguments of `rex mcp`. MODE is `legacy` for a version with `initialize`, else 2026-07-28. The scenario `texts` is what an agent receives; the others read the structured content.
 """
 
 import asyncio
@@ -19,6 +19,8 @@ from mcp.types import ElicitResult
 
 REX, HERE = os.environ["REX"], os.environ["HERE"]
 ARGUMENTS = os.environ.get("ARGUMENTS", "").split()
+MODE = os.environ.get("MODE", "auto")
+VERSION = {"legacy": "2025-11-25", "auto": "2026-07-28"}[MODE]
 NAMES = "bash bash_output bash_input kill read write edit patch list glob grep stat".split()
 PNG = base64.b64decode(
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
@@ -33,12 +35,21 @@ def server():
     return StdioServerParameters(command=REX, args=["mcp", *ARGUMENTS], env=dict(os.environ), cwd=HERE)
 
 
+def connect(**more):
+    return Client(server(), mode=MODE, **more)
+
+
 def at(name):
     return os.path.join(HERE, name)
 
 
 def text(result):
     return "\n".join(part.text for part in result.content if part.type == "text")
+
+
+def without_target(words):
+    """Without the line that says where the tools work, which the first result may have."""
+    return words.split("\n", 1)[1] if words.startswith("[target ") else words
 
 
 async def call(client, tool, arguments, **more):
@@ -61,8 +72,15 @@ async def line_of(fifo):
 
 
 async def tools():
-    async with Client(server()) as client:
+    async with connect() as client:
         assert client.server_info.name == "rex", client.server_info
+        assert client.protocol_version == VERSION, client.protocol_version
+        first = await call(client, "list", {})
+        where = client.instructions + text(first)
+        # In the instructions, unless the target took longer than clients wait for them.
+        for fact in ["target local", "host ", "Linux ", "shell bash", "working directory " + HERE]:
+            assert fact in where, (fact, where)
+        assert "[target" not in text(await call(client, "list", {})), "only once"
         listed = (await client.list_tools()).tools
         assert [tool.name for tool in listed] == NAMES
         assert all(tool.input_schema["additionalProperties"] is False for tool in listed)
@@ -92,11 +110,11 @@ async def tools():
         started = await call(client, "bash", {"command": "cat; echo end", "background": True})
         process = {"process_id": started.structured_content["process_id"]}
         await call(client, "bash_input", {**process, "data": "hello\n"})
-        page = await call(client, "bash_output", process)
+        page = await call(client, "bash_output", {**process, "until": "hello\\n"})
         assert page.structured_content["output"] == "hello\n" and page.structured_content["status"] == "running", page
         await call(client, "bash_input", {**process, "data": "", "eof": True})
-        page = await call(client, "bash_output", process)
-        assert page.structured_content["output"] == "end\n", page
+        page = await call(client, "bash_output", {**process, "until": "never"})
+        assert page.structured_content["output"] == "end\n" and page.structured_content["exit_code"] == 0, page
         started = await call(client, "bash", {"command": "sleep 1000 & sleep 1000", "background": True})
         process = {"process_id": started.structured_content["process_id"]}
         killed = (await call(client, "kill", process)).structured_content
@@ -115,13 +133,13 @@ async def tools():
 
 async def texts():
     """Without --structured: every result is text only, with the status first and the next call last."""
-    async with Client(server()) as client:
+    async with connect() as client:
         results = []
 
         async def said(tool, arguments, **more):
             result = await client.call_tool(tool, arguments, **more)
             results.append((tool, result))
-            return text(result)
+            return without_target(text(result))
 
         def process_of(words):
             return {"process_id": words.split("process ")[1].split()[0]}
@@ -139,7 +157,8 @@ async def texts():
         assert running.startswith("[no exit code yet, ") and "next: bash_output {" in running, running
         process = process_of(running)
         await said("bash_input", {**process, "data": "hello\n"})
-        assert "]\nhello\n[" in await said("bash_output", process)
+        echoed = await said("bash_output", {**process, "until": "hello"})
+        assert echoed.startswith("[no exit code yet, ") and echoed.endswith(", until matched]\nhello"), echoed
         assert "was killed" in await said("kill", process)
         await said("write", {"path": "d/a.txt", "content": "one\ntwo\n" * 2000})
         await said("edit", {"path": "d/a.txt", "old_string": "one", "new_string": "1", "replace_all": True})
@@ -153,8 +172,18 @@ async def texts():
             assert len(text(result).encode()) <= 50_000 and len(text(result).splitlines()) <= 1_900, tool
 
 
+async def order():
+    """1,000 lines, alternating between two streams, 100 times."""
+    command = "for i in {1..500}; do echo out $i; echo err $i >&2; done"
+    expected = [f"{stream} {i}" for i in range(1, 501) for stream in ("out", "err")]
+    async with connect() as client:
+        for run in range(100):
+            lines = without_target(text(await call(client, "bash", {"command": command}))).splitlines()
+            assert lines[0].startswith("[exit code 0, ") and lines[1:] == expected, (run, lines)
+
+
 async def cancel():
-    async with Client(server()) as client:
+    async with connect() as client:
         os.mkfifo(at("pids"))
         command = {"command": "sleep 1000 & echo $$ $! > pids; wait"}
         running = asyncio.ensure_future(client.call_tool("bash", command))
@@ -172,14 +201,14 @@ async def progress():
     async def hear(progress, total, message):
         heard.append((progress, message))
 
-    async with Client(server()) as client:
+    async with connect() as client:
         command = {"command": "echo first line; echo step 7; sleep 5"}
         await call(client, "bash", command, progress_callback=hear)
     assert len(heard) >= 2 and heard[0][0] < heard[1][0] and heard[0][1] == "step 7", heard
 
 
 async def pages():
-    async with Client(server()) as client:
+    async with connect() as client:
         command = "seq -f 'Zeile %010.0f ✓ äöü' 1 2000000"
         ran = await call(client, "bash", {"command": command})
         seen = ran.structured_content
@@ -214,7 +243,7 @@ async def background():
     """With REX_MCP_WAIT_MS: a command that takes longer goes on, and ends with the server."""
     os.mkfifo(at("pids"))
     os.mkfifo(at("go"))
-    async with Client(server()) as client:
+    async with connect() as client:
         ran = await call(client, "bash", {"command": "echo early; cat go; echo late; exit 5"})
         seen = ran.structured_content
         assert seen["status"] == "running" and seen["output"] == "early\n", text(ran)
@@ -235,7 +264,7 @@ async def background():
 
 async def image():
     open(at("dot.png"), "wb").write(PNG)
-    async with Client(server()) as client:
+    async with connect() as client:
         shown = await call(client, "read", {"path": "dot.png"})
         picture = next(part for part in shown.content if part.type == "image")
         assert picture.mime_type == "image/png" and base64.b64decode(picture.data) == PNG
@@ -243,42 +272,78 @@ async def image():
 
 async def elicit():
     asked = []
+    waiting = asyncio.Event()
     answers = [
-        ElicitResult(action="accept", content={"decision": "approve", "scope": "once"}),
+        ElicitResult(action="accept", content={}),
         ElicitResult(action="decline"),
-        ElicitResult(action="accept", content={"decision": "approve", "scope": "session"}),
+        ElicitResult(action="accept", content={"scope": "session"}),
     ]
 
     async def answer(context, params):
+        # The client is told that the call waits for the person, and not only after a while. In 2026-07-28, the call has
+        # ended with the question.
+        if MODE == "legacy":
+            await waiting.wait()
         asked.append(params.message)
         return answers[len(asked) - 1]
 
-    async with Client(server(), elicitation_callback=answer) as client:
+    async def hear(progress, total, message):
+        if message == "waiting for approval":
+            waiting.set()
+
+    async with connect(elicitation_callback=answer) as client:
         assert os.path.exists(at("marks")) is False
-        await call(client, "bash", {"command": "touch marks"})
+        await call(client, "bash", {"command": "touch marks"}, progress_callback=hear)
         assert os.path.exists(at("marks")) and "touch marks" in asked[0] and "touches" in asked[0], asked
+        for fact in ["host: ", "(target local)", "directory: " + HERE, "denied without an answer at: "]:
+            assert fact in asked[0], asked[0]
+        assert "{" not in asked[0], asked[0]
         refused = await client.call_tool("bash", {"command": "touch marks2"})
         assert refused.is_error and not os.path.exists(at("marks2")), text(refused)
+        # A callback answers as quickly as a client that declines by itself, or as slowly as a person.
+        said = text(refused)
+        assert "the user denied it" in said or "denied it by itself" in said, said
+        assert "stdio" not in said and "hint: " in said, said
         await call(client, "bash", {"command": "touch marks3"})
         await call(client, "bash", {"command": "touch marks4"})
         assert len(asked) == 3 and os.path.exists(at("marks4")), asked
-    async with Client(server()) as client:
+    async with connect() as client:
         refused = await client.call_tool("bash", {"command": "touch marks5"})
         assert refused.is_error and not os.path.exists(at("marks5")), text(refused)
+
+
+async def detach():
+    """A detached job outlives its server, and the next one finds it."""
+    os.mkfifo(at("pids"))
+    async with connect() as client:
+        job = {"command": "echo $$ > pids; echo started; exec sleep 1000", "detach": True}
+        started = await call(client, "bash", job)
+        assert "also after this server has stopped" in text(started), text(started)
+        process = {"process_id": started.structured_content["process_id"]}
+        pid = int(await line_of(at("pids")))
+    assert not gone(pid, 0), "it ended with its server"
+    async with connect() as client:
+        page = await call(client, "bash_output", {**process, "until": "started"})
+        assert "started" in text(page) and page.structured_content["status"] == "running", text(page)
+        assert (await call(client, "kill", process)).structured_content["ok"]
+    assert await asyncio.to_thread(gone, pid)
 
 
 async def switch():
     def use(target):
         subprocess.run([REX, "target", "use", target], check=True, cwd=HERE, stdout=subprocess.DEVNULL)
 
-    async with Client(server()) as client:
+    async with connect() as client:
         for target in ["one", "two", "one"]:
             use(target)
             ran = await call(client, "bash", {"command": "pwd; cat name"})
             assert ran.structured_content["output"].split("\n")[1] == target, text(ran)
+            assert text(ran).startswith(f"[target {target} (unix:") and f"root-{target}]\n[exit code 0" in text(ran), text(ran)
+            ran = await call(client, "bash", {"command": "pwd"})
+            assert text(ran).startswith("[exit code 0"), text(ran)
 
 
 if __name__ == "__main__":
     name = sys.argv[1]
-    asyncio.run(asyncio.wait_for(globals()[name](), 120))
+    asyncio.run(asyncio.wait_for(globals()[name](), 600))
     print("ok", name)

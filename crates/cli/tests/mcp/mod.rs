@@ -1,6 +1,8 @@
 //! What the MCP tests share: a place to work in, the official clients, servers on stdio and HTTP.
 #![allow(dead_code, reason = "each test file uses a part of it")]
 
+pub(crate) mod raw_http;
+
 use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -66,14 +68,29 @@ impl McpWorkspace {
 
     /// A scenario of the official TypeScript client.
     pub(crate) fn typescript(&self, scenario: &str, more: &[(&str, &str)]) {
-        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/mcp/client.mjs");
+        self.javascript("client.mjs", scenario, more);
+    }
+
+    /// The scenarios of the official conformance suite for a revision.
+    pub(crate) fn conformance(&self, revision: &str, more: &[(&str, &str)]) {
+        self.javascript("conformance.mjs", revision, more);
+    }
+
+    fn javascript(&self, script: &str, scenario: &str, more: &[(&str, &str)]) {
+        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/mcp").join(script);
         let mut command = self.command(node());
         scenario_ends_well(command.arg(script).arg(scenario).envs(more.iter().copied()), scenario);
     }
 
     /// `rex mcp --structured --http` on a free port.
     pub(crate) fn serve_http(&self, token: Option<&str>) -> Http {
+        self.serve_http_with(token, &[])
+    }
+
+    /// The same with more variables.
+    pub(crate) fn serve_http_with(&self, token: Option<&str>, more: &[(&str, &str)]) -> Http {
         let mut command = self.command(REX);
+        command.envs(more.iter().copied());
         command
             .args(["mcp", "--structured", "--http", "127.0.0.1:0"])
             .stdout(Stdio::piped())

@@ -1,13 +1,15 @@
 #!/bin/sh
-# Installs the MCP clients that the tests of `rex mcp` use: the official SDKs of Python and TypeScript, the inspector, and
-# the programs whose configuration `rex mcp install` writes. Idempotent; everything goes below the target directory.
+# Installs the MCP clients that the tests of `rex mcp` use: the official SDKs of Python and TypeScript (of the latter both
+# generations), the official conformance suite, the inspector, and the programs whose configuration `rex mcp install` writes.
+# Idempotent; everything goes below the target directory.
 set -eu
 
 here=$(cd "$(dirname "$0")/../../../.." && pwd)
 place="${CARGO_TARGET_DIR:-$here/target}/mcp-clients"
 python_sdk="mcp==2.3.0"
 # The inspector needs a newer Node than Debian's: npm's package of that name brings one.
-npm_packages="@modelcontextprotocol/sdk@1.32.2 @modelcontextprotocol/inspector@2.12.0 node@22.19.0
+npm_packages="@modelcontextprotocol/sdk@1.32.2 @modelcontextprotocol/client@2.4.0 @modelcontextprotocol/ext-tasks@0.2.2
+@modelcontextprotocol/conformance@0.2.0-alpha.12 @modelcontextprotocol/inspector@2.12.0 node@22.19.0
 @openai/codex@0.166.0 @anthropic-ai/claude-code@2.1.325 opencode-ai@1.18.33"
 mkdir -p "$place"
 

@@ -13,12 +13,17 @@ pub(crate) enum Work {
     Copies,
     Approvals,
     Relay,
+    /// Runs of a host, and the inputs and operations of an app for them.
+    Runs,
+    Inputs,
+    Operations,
     /// The programs themselves.
     System,
 }
 
 impl Work {
-    pub(crate) const ALL: [Work; 7] = [
+    /// The work of the run with sessions.
+    pub(crate) const SESSIONS: &[Work] = &[
         Work::Commands,
         Work::Terminals,
         Work::Detached,
@@ -27,6 +32,8 @@ impl Work {
         Work::Relay,
         Work::System,
     ];
+    /// The work of the run with hosts.
+    pub(crate) const HOSTS: &[Work] = &[Work::Runs, Work::Inputs, Work::Operations, Work::System];
 
     pub(crate) fn name(self) -> &'static str {
         match self {
@@ -36,6 +43,9 @@ impl Work {
             Work::Copies => "copies",
             Work::Approvals => "approvals",
             Work::Relay => "relay",
+            Work::Runs => "runs",
+            Work::Inputs => "inputs",
+            Work::Operations => "operations",
             Work::System => "programs",
         }
     }
@@ -74,17 +84,25 @@ struct State {
 }
 
 /// The counters of a run.
-#[derive(Debug, Default)]
-pub(crate) struct Counters(Mutex<State>);
+#[derive(Debug)]
+pub(crate) struct Counters {
+    works: &'static [Work],
+    state: Mutex<State>,
+}
 
 impl Counters {
+    /// Counters of these kinds of work, each of which must be completed.
+    pub(crate) fn new(works: &'static [Work]) -> Counters {
+        Counters { works, state: Mutex::default() }
+    }
+
     fn change(&self, work: Work, change: impl FnOnce(&mut Row)) {
-        change(self.0.lock().unwrap().rows.entry(work).or_default());
+        change(self.state.lock().unwrap().rows.entry(work).or_default());
     }
 
     fn violation(&self, work: Work, note: String, change: impl FnOnce(&mut Row)) {
         self.change(work, change);
-        self.0.lock().unwrap().notes.push(format!("{}: {note}", work.name()));
+        self.state.lock().unwrap().notes.push(format!("{}: {note}", work.name()));
     }
 
     pub(crate) fn started(&self, work: Work) {
@@ -126,26 +144,26 @@ impl Counters {
 
     /// Whether nothing was lost, seen twice, left behind or unanswered, and each kind of work was completed.
     pub(crate) fn is_clean(&self) -> bool {
-        let state = self.0.lock().unwrap();
-        let works = Work::ALL.into_iter().filter(|work| *work != Work::System);
+        let state = self.state.lock().unwrap();
+        let works = self.works.iter().copied().filter(|work| *work != Work::System);
         let is_done = |work: Work| state.rows.get(&work).is_some_and(|row| row.finished > 0);
         state.notes.is_empty() && works.into_iter().all(is_done)
     }
 
     /// Each violation in one line.
     pub(crate) fn notes(&self) -> String {
-        self.0.lock().unwrap().notes.join("\n")
+        self.state.lock().unwrap().notes.join("\n")
     }
 
     /// The table for people.
     pub(crate) fn table(&self) -> String {
-        let state = self.0.lock().unwrap();
+        let state = self.state.lock().unwrap();
         let mut text = String::from(
             "work       started finished refused in doubt reported bytes | lost bytes seen twice left behind no answer\n",
         );
         let mut total = Row::default();
-        for work in Work::ALL {
-            let row = state.rows.get(&work).cloned().unwrap_or_default();
+        for work in self.works {
+            let row = state.rows.get(work).cloned().unwrap_or_default();
             text += &line(work.name(), &row);
             total.started += row.started;
             total.finished += row.finished;

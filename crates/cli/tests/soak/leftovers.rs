@@ -82,7 +82,7 @@ fn work_of(pid: i32) -> Option<Work> {
     let prefix = format!("{WORK}=");
     let value =
         environment.split(|byte| *byte == 0).find_map(|entry| entry.strip_prefix(prefix.as_bytes()))?;
-    Work::ALL.into_iter().find(|work| work.name().as_bytes() == value)
+    Work::SESSIONS.iter().copied().find(|work| work.name().as_bytes() == value)
 }
 
 fn describe(pid: i32) -> (Work, String) {

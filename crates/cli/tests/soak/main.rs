@@ -20,11 +20,13 @@
 //! A loss that is reported although no such fault occurred is counted as lost. After the last fault, every workload must
 //! complete one more job.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a failed test panics")]
+#![allow(clippy::print_stdout, reason = "a person reads the report")]
 
 mod counters;
 mod disk;
 mod faults;
 mod history;
+mod hosts;
 mod leftovers;
 mod random;
 mod records;
@@ -65,7 +67,7 @@ fn nothing_is_lost_and_nothing_is_left() {
     let stage = Rc::new(Stage {
         system: Arc::new(System::start()),
         settings,
-        counters: Counters::default(),
+        counters: Counters::new(Work::SESSIONS),
         history: History::default(),
         is_calm: Cell::new(false),
     });

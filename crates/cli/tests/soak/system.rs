@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::io::{BufRead as _, BufReader, Read as _};
+use std::net::SocketAddr;
 use std::process::{Child, Command, Stdio};
 use std::sync::{Mutex, MutexGuard};
 use std::time::Instant;
@@ -64,9 +65,9 @@ pub(crate) enum Part {
     Executor,
 }
 
-/// A hub or an executor, which ends with the run.
+/// A hub, an executor or a host, which ends with the run.
 #[derive(Debug)]
-struct Running(Child);
+pub(crate) struct Running(pub(crate) Child);
 
 impl Drop for Running {
     fn drop(&mut self) {
@@ -213,14 +214,21 @@ impl System {
 }
 
 /// The variable that marks every process of this run, as `NAME=value`.
-fn mark(sandbox: &Sandbox) -> String {
+pub(crate) fn mark(sandbox: &Sandbox) -> String {
     format!("SOAK_RUN={}", sandbox.root().display())
 }
 
 /// A command of one of the programs, marked as part of this run.
-fn command(sandbox: &Sandbox, name: &str) -> Command {
+pub(crate) fn marked_command(sandbox: &Sandbox, name: &str) -> Command {
     let mut command = sandbox.command(program(name));
-    command.env("SOAK_RUN", sandbox.root()).env("XDG_STATE_HOME", sandbox.path("disk/state"));
+    command.env("SOAK_RUN", sandbox.root());
+    command
+}
+
+/// The same with its state on the small disk.
+fn command(sandbox: &Sandbox, name: &str) -> Command {
+    let mut command = marked_command(sandbox, name);
+    command.env("XDG_STATE_HOME", sandbox.path("disk/state"));
     command
 }
 
@@ -240,11 +248,16 @@ fn start_hub(sandbox: &Sandbox) -> (Running, Addresses) {
     let log = Log::new();
     let mut hub = rexhub(sandbox, &["serve", "--listen", "127.0.0.1:0"]);
     let mut hub = hub.stdout(Stdio::piped()).stderr(log.stdio()).spawn().unwrap();
+    let http = listening(&mut hub, &log);
+    (Running(hub), Addresses { unix: sandbox.path("none.sock"), http, token: None })
+}
+
+/// The address that a hub prints when it listens.
+pub(crate) fn listening(hub: &mut Child, log: &Log) -> SocketAddr {
     let mut line = String::new();
     BufReader::new(hub.stdout.as_mut().unwrap()).take(4096).read_line(&mut line).unwrap();
     let address = line.trim_end().strip_prefix("listening http://").and_then(|rest| rest.parse().ok());
-    let http = address.unwrap_or_else(|| panic!("the hub printed {line:?}: {}", log.text()));
-    (Running(hub), Addresses { unix: sandbox.path("none.sock"), http, token: None })
+    address.unwrap_or_else(|| panic!("the hub printed {line:?}: {}", log.text()))
 }
 
 fn start_executor(sandbox: &Sandbox, link: &Proxy, bearer: &str) -> Running {
@@ -257,7 +270,7 @@ fn start_executor(sandbox: &Sandbox, link: &Proxy, bearer: &str) -> Running {
     Running(executor.stdout(Stdio::null()).stderr(Log::new().stdio()).spawn().unwrap())
 }
 
-fn kill(child: &mut Child) {
+pub(crate) fn kill(child: &mut Child) {
     child.kill().unwrap();
     child.wait().unwrap();
 }

@@ -15,13 +15,14 @@ use crate::route::registry::RawObject;
 use crate::route::{Paths, Registry};
 
 /// The fields of an address and its credentials; a new address replaces all of them.
-const ADDRESS_FIELDS: [&str; 15] = [
+const ADDRESS_FIELDS: [&str; 16] = [
     "transport",
     "host",
     "user",
     "port",
     "identityFile",
     "sshOptions",
+    "share",
     "command",
     "homeDir",
     "path",

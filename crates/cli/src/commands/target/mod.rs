@@ -2,6 +2,7 @@
 
 mod add;
 mod checks;
+mod close;
 mod install;
 mod list;
 mod show;
@@ -28,6 +29,8 @@ pub(super) async fn run(
         TargetCommand::Show => show::run(target, json),
         TargetCommand::Remove { name } => remove(json, &name),
         TargetCommand::Test { name } => test::run(name.as_deref().or(target), json).await,
+        TargetCommand::Close { all: true, .. } => close::run_all(json).await,
+        TargetCommand::Close { name, all: false } => close::run(name.as_deref().or(target), json).await,
         TargetCommand::Install(args) => install::run(json, &args).await,
     }
 }

@@ -1,5 +1,6 @@
 //! `rex target test`: tests a target step by step.
 
+use client::Target;
 use serde_json::json;
 
 use super::checks::{self, Checks};
@@ -24,9 +25,17 @@ pub(super) async fn run(flag: Option<&str>, json: bool) -> Result<CommandStatus,
     };
     checks.ok("name", meaning)?;
     choice.warnings.iter().for_each(output::note);
-    let app = App { choice, json };
+    let app = App { choice: on_new_connection(choice), json };
     checks::run(&mut checks, &app.choice, app.options()).await?;
     finish(&checks, Some(&app.choice))
+}
+
+/// The login is a step of the test: a connection that is open already would skip it.
+fn on_new_connection(mut choice: Choice) -> Choice {
+    if let Target::Ssh(ssh) = &mut choice.target {
+        ssh.is_unshared = true;
+    }
+    choice
 }
 
 fn finish(checks: &Checks, choice: Option<&Choice>) -> Result<CommandStatus, Failure> {

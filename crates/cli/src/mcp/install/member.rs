@@ -20,30 +20,45 @@ const OPTIONS: ParseOptions = ParseOptions {
     allow_extended_string_escapes: false,
 };
 
-/// The text with `section.name` set to a value.
-pub(super) fn with(text: &str, section: &str, name: &str, value: &Value) -> Result<String, String> {
-    if text.trim().is_empty() {
-        return Ok(format!("{:#}\n", json!({ section: { name: value } })));
+/// The text with the member at a path set to a value, or without it. Objects that the removal leaves empty are removed too.
+pub(super) fn with(text: &str, path: &[&str], value: Option<&Value>) -> Result<String, String> {
+    let before = values(text)?;
+    let wanted = expected(before.clone(), path, value)
+        .ok_or_else(|| format!("`{}` is not an object", path.first().copied().unwrap_or_default()))?;
+    if wanted == before {
+        return Ok(text.to_owned());
     }
-    let before = parse(text)?;
+    if text.trim().is_empty() {
+        return Ok(format!("{wanted:#}\n"));
+    }
     let root = CstRootNode::parse(text, &OPTIONS).map_err(describe)?;
     let Some(object) = root.object_value() else {
         return Err("the file is not a JSON object".to_owned());
     };
-    let Some(servers) = object.object_value_or_create(section) else {
-        return Err(format!("`{section}` is not an object"));
-    };
-    if before.get(section).and_then(|servers| servers.get(name)) != Some(value) {
-        set(&servers, name, value);
+    match value {
+        Some(value) => put(&object, path, value),
+        None => remove(&object, path),
     }
     let changed = root.to_string();
-    check_only_change(before, &changed, (section, name), value)?;
-    Ok(changed)
+    // A file with duplicate names, for example, is refused.
+    match parse(&changed) {
+        Ok(after) if after == wanted => Ok(changed),
+        _ => Err("the file cannot be changed without changing other members".to_owned()),
+    }
 }
 
 /// The member as JSON, to be added by hand.
-pub(super) fn snippet(section: &str, name: &str, value: &Value) -> String {
-    json!({ section: { name: value } }).to_string()
+pub(super) fn snippet(path: &[&str], value: &Value) -> String {
+    expected(json!({}), path, Some(value)).unwrap_or_default().to_string()
+}
+
+/// All members of a file; an empty file has none.
+pub(super) fn values(text: &str) -> Result<Value, String> {
+    let values = if text.trim().is_empty() { json!({}) } else { parse(text)? };
+    match values.is_object() {
+        true => Ok(values),
+        false => Err("the file is not a JSON object".to_owned()),
+    }
 }
 
 fn parse(text: &str) -> Result<Value, String> {
@@ -73,12 +88,33 @@ fn describe(error: ParseError) -> String {
     format!("line {}, column {}: {}", error.line_display(), error.column_display(), error.kind())
 }
 
-fn set(object: &CstObject, name: &str, value: &Value) {
-    match object.get(name) {
-        Some(member) => member.set_value(input(value)),
-        None => {
-            object.append(name, input(value));
+fn put(object: &CstObject, path: &[&str], value: &Value) {
+    match path {
+        [] => {}
+        [name] => match object.get(name) {
+            Some(member) => member.set_value(input(value)),
+            None => {
+                object.append(name, input(value));
+            }
+        },
+        [name, rest @ ..] => {
+            if let Some(inner) = object.object_value_or_create(name) {
+                put(&inner, rest, value);
+            }
         }
+    }
+}
+
+fn remove(object: &CstObject, path: &[&str]) {
+    let Some((name, rest)) = path.split_first() else { return };
+    if let (Some(inner), false) = (object.object_value(name), rest.is_empty()) {
+        remove(&inner, rest);
+        if !inner.properties().is_empty() {
+            return;
+        }
+    }
+    if let Some(member) = object.get(name) {
+        member.remove();
     }
 }
 
@@ -95,25 +131,25 @@ fn input(value: &Value) -> CstInputValue {
     }
 }
 
-/// Parses the result and checks that nothing else has changed: a file with duplicate names, for example, is refused.
-fn check_only_change(
-    before: Value,
-    text: &str,
-    (section, name): (&str, &str),
-    value: &Value,
-) -> Result<(), String> {
-    let is_only_change =
-        parse(text).is_ok_and(|after| expected(before, (section, name), value) == Some(after));
-    match is_only_change {
-        true => Ok(()),
-        false => Err("the file cannot be changed without changing other members".to_owned()),
+/// The values with the member at a path set or removed; `None` if a member on the way is not an object.
+fn expected(mut values: Value, path: &[&str], value: Option<&Value>) -> Option<Value> {
+    let members = values.as_object_mut()?;
+    let (name, rest) = path.split_first()?;
+    let inner = match (rest, value) {
+        ([], value) => value.cloned(),
+        (rest, Some(_)) => {
+            let inner = members.get(*name).cloned().unwrap_or_else(|| json!({}));
+            Some(expected(inner, rest, value)?)
+        }
+        (rest, None) => match members.get(*name).cloned() {
+            Some(inner) => Some(expected(inner, rest, value)?).filter(|inner| *inner != json!({})),
+            None => None,
+        },
+    };
+    match inner {
+        Some(inner) => drop(members.insert((*name).to_owned(), inner)),
+        None => drop(members.remove(*name)),
     }
-}
-
-/// The values with `section.name` set; `None` if a member of that name is not an object.
-fn expected(mut values: Value, (section, name): (&str, &str), value: &Value) -> Option<Value> {
-    let servers = values.as_object_mut()?.entry(section).or_insert_with(|| json!({}));
-    servers.as_object_mut()?.insert(name.to_owned(), value.clone());
     Some(values)
 }
 
@@ -122,8 +158,9 @@ mod tests {
     use super::*;
 
     fn set(text: &str) -> String {
-        let changed = with(text, "mcpServers", "rex", &json!({ "command": "/bin/rex" })).unwrap();
-        assert_eq!(with(&changed, "mcpServers", "rex", &json!({ "command": "/bin/rex" })).unwrap(), changed);
+        let (path, entry) = (["mcpServers", "rex"], json!({ "command": "/bin/rex" }));
+        let changed = with(text, &path, Some(&entry)).unwrap();
+        assert_eq!(with(&changed, &path, Some(&entry)).unwrap(), changed);
         changed
     }
 
@@ -166,11 +203,24 @@ mod tests {
     }
 
     #[test]
+    fn an_entry_is_removed_with_the_objects_that_it_leaves_empty() {
+        let text = "{\n  // mine\n  \"a\": 1\n}\n";
+        let with_entry = set(text);
+        let without = with(&with_entry, &["mcpServers", "rex"], None).unwrap();
+        assert_eq!(parse(&without).unwrap(), json!({ "a": 1 }));
+        assert!(without.contains("// mine"), "{without}");
+        assert_eq!(with(&without, &["mcpServers", "rex"], None).unwrap(), without);
+        let other = "{ \"mcpServers\": { \"x\": {}, \"rex\": {} } }";
+        let left = with(other, &["mcpServers", "rex"], None).unwrap();
+        assert_eq!(parse(&left).unwrap(), json!({ "mcpServers": { "x": {} } }));
+    }
+
+    #[test]
     fn a_file_of_another_structure_is_refused() {
         for text in
             ["[]", "{\"mcpServers\": []}", "{\"mcpServers\": ", "{\"mcpServers\": {}, \"mcpServers\": 5}"]
         {
-            assert!(with(text, "mcpServers", "rex", &json!({})).is_err(), "{text}");
+            assert!(with(text, &["mcpServers", "rex"], Some(&json!({}))).is_err(), "{text}");
         }
     }
 

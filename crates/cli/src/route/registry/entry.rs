@@ -10,6 +10,36 @@ use serde::de::DeserializeOwned;
 
 use super::raw_object::RawObject;
 use crate::route::paths::expand_home;
+use crate::route::suggest;
+
+/// The fields that are known here or to the plugins; others are preserved.
+const KNOWN_FIELDS: [&str; 25] = [
+    "transport",
+    "host",
+    "user",
+    "port",
+    "identityFile",
+    "sshOptions",
+    "share",
+    "command",
+    "path",
+    "url",
+    "headers",
+    "token",
+    "tokenFile",
+    "caFile",
+    "certFile",
+    "keyFile",
+    "defaultCwd",
+    "workspaceRoots",
+    "pathPrefixes",
+    "description",
+    "loginShell",
+    "capabilities",
+    "rootPolicy",
+    "homeDir",
+    "env",
+];
 
 /// The field that lists a target's path prefixes.
 pub(super) const PREFIXES: &str = "pathPrefixes";
@@ -25,6 +55,8 @@ pub struct TargetEntry {
     pub token: Option<TokenSource>,
     /// A description for people.
     pub description: Option<String>,
+    /// Fields that are probably misspelt, each with the known one.
+    pub misspelt: Vec<(String, &'static str)>,
 }
 
 /// Where a target's token comes from.
@@ -84,6 +116,7 @@ impl TargetEntry {
             default_cwd,
             token,
             description: fields.text("description")?,
+            misspelt: fields.misspelt(),
         })
     }
 
@@ -124,6 +157,14 @@ impl Fields {
                 format!("`{name}`: {}", text.split(" at line ").next().unwrap_or(&text))
             }),
         }
+    }
+
+    /// The unknown fields that are similar to a known one, which is absent.
+    fn misspelt(&self) -> Vec<(String, &'static str)> {
+        let unknown = self.0.keys().filter(|name| !KNOWN_FIELDS.contains(name));
+        let meant =
+            |name: &str| suggest::nearest(name, KNOWN_FIELDS).filter(|meant| self.0.get(meant).is_none());
+        unknown.filter_map(|name| Some((name.to_owned(), meant(name)?))).collect()
     }
 
     fn text(&self, name: &str) -> Result<Option<String>, String> {
@@ -179,6 +220,7 @@ impl Fields {
             identity: self.path("identityFile")?,
             options: self.get("sshOptions")?.unwrap_or_default(),
             command: command.filter(|command| !is_empty(command)),
+            is_unshared: self.get("share")? == Some(false),
         };
         match ssh.is_plain() {
             true => Ok(ssh),

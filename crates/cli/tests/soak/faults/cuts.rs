@@ -7,7 +7,7 @@ use crate::random::Random;
 /// The longest way to a planned cut, in bytes.
 const MOST_BYTES: u64 = 300_000;
 
-pub(super) fn inject(proxy: &Proxy, random: &mut Random) {
+pub(crate) fn inject(proxy: &Proxy, random: &mut Random) {
     let how = random.pick(&[CutKind::Closed, CutKind::Reset]);
     match random.pick(&[None, Some(Direction::Daemon), Some(Direction::Client)]) {
         None => proxy.cut(how),

@@ -2,7 +2,7 @@
 //!
 //! To add one: a variant with its name, a file, and an arm in [`inject`].
 
-mod cuts;
+pub(crate) mod cuts;
 mod full_disk;
 mod half_open;
 mod kills;

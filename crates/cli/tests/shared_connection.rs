@@ -1,0 +1,131 @@
+//! Commands on an ssh target share one connection, over a real sshd.
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on says so and ends")]
+
+mod support;
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::json;
+use support::{run, text};
+use testkit::proc::watch;
+use testkit::programs::program;
+use testkit::sandbox::Sandbox;
+use testkit::sshd::Sshd;
+
+/// A machine behind ssh, as the target `far` and, without sharing, as `alone`. Each session adds the address of its
+/// connection and the process that serves it to a file.
+struct Machine {
+    sandbox: Sandbox,
+    _sshd: Sshd,
+}
+
+impl Machine {
+    fn start(ssh_config: &str) -> Machine {
+        let sandbox = Sandbox::new();
+        let sshd = Sshd::start(&sandbox);
+        let config = sshd.client_config(&sandbox);
+        let more = sandbox.read("ssh/config") + &sandbox.expand(ssh_config);
+        sandbox.write("ssh/config", more);
+        let command = sandbox.expand(&format!(
+            "echo \"$SSH_CONNECTION $PPID\" >> $DIR/connections; exec {} --stdio --config $DIR/config.toml",
+            program("rexd")
+        ));
+        let target =
+            json!({ "transport": "ssh", "host": "far", "sshOptions": ["-F", config], "command": command });
+        let mut alone = target.clone();
+        alone["share"] = json!(false);
+        let registry = json!({ "version": 1, "targets": { "far": target, "alone": alone } });
+        sandbox.write("home/config/rexd/targets.json", registry.to_string());
+        Machine { sandbox, _sshd: sshd }
+    }
+
+    /// Runs a command on the target and returns the connection that carried it, and the pid of its server.
+    fn connection(&self, target: &str) -> (String, i32) {
+        assert_eq!(text(&self.sandbox, &["-t", target, "exec", "-n", "--", "echo", "hi"]), "hi\n");
+        let all = self.sandbox.read("connections");
+        let (address, server) = all.lines().next_back().unwrap().rsplit_once(' ').unwrap();
+        (address.to_owned(), server.parse().unwrap())
+    }
+
+    fn sockets(&self) -> Vec<PathBuf> {
+        let entries = std::fs::read_dir(self.sandbox.path("home/state/rexd/ssh"));
+        entries.into_iter().flatten().map(|entry| entry.unwrap().path()).collect()
+    }
+}
+
+/// Sends a request to the ssh that holds a connection, and returns what it printed.
+fn control(socket: &Path, request: &str) -> (bool, String) {
+    let output = Command::new("ssh")
+        .args(["-F", "/dev/null", "-O", request, "-S"])
+        .arg(socket)
+        .arg("x")
+        .stdin(Stdio::null())
+        .output()
+        .unwrap();
+    (output.status.success(), String::from_utf8(output.stderr).unwrap())
+}
+
+#[test]
+fn commands_share_a_connection_until_it_is_closed() {
+    let machine = Machine::start("");
+    // The output ends although the ssh that holds the connection runs on.
+    let (first, _) = machine.connection("far");
+    let [socket] = &machine.sockets()[..] else { panic!("{:?}", machine.sockets()) };
+    assert!(control(socket, "check").0, "the connection is kept");
+    assert_eq!(machine.connection("far").0, first);
+    assert_ne!(machine.connection("alone").0, first, "a target with `share: false` has its own connection");
+    assert_ne!(machine.connection("alone").0, machine.connection("alone").0);
+
+    assert_eq!(text(&machine.sandbox, &["target", "close", "far"]), "closed the connection to ssh:far\n");
+    assert_eq!(machine.sockets(), Vec::<PathBuf>::new());
+    assert_eq!(text(&machine.sandbox, &["target", "close", "far"]), "no open connection to ssh:far\n");
+    assert_ne!(machine.connection("far").0, first);
+    assert_eq!(text(&machine.sandbox, &["target", "close", "--all", "--json"]), "{\"closed\":1}\n");
+    let refused = run(&machine.sandbox, &["target", "close", "local"]);
+    let said = String::from_utf8(refused.stderr).unwrap();
+    assert!(refused.status.code() == Some(255) && said.contains("only ssh targets"), "{said}");
+}
+
+#[test]
+fn a_stale_socket_is_replaced() {
+    let machine = Machine::start("");
+    let (first, _) = machine.connection("far");
+    let [socket] = &machine.sockets()[..] else { panic!("{:?}", machine.sockets()) };
+    let (_, said) = control(socket, "check");
+    let pid = said.split_once("pid=").and_then(|(_, rest)| rest.split(')').next()).unwrap();
+    let pid: i32 = pid.parse().unwrap();
+    let holder = watch(pid);
+    kill_process(Pid::from_raw(pid).unwrap(), Signal::KILL).unwrap();
+    assert!(holder.ends_before(Instant::now() + Duration::from_secs(60)), "it ignores KILL");
+    let (second, _) = machine.connection("far");
+    assert_ne!(second, first);
+    assert_eq!(machine.connection("far").0, second);
+}
+
+#[test]
+fn a_connection_that_does_not_answer_is_not_used_again() {
+    let machine = Machine::start("");
+    let (first, server) = machine.connection("far");
+    let server = Pid::from_raw(server).unwrap();
+    kill_process(server, Signal::STOP).unwrap();
+    let silent = run(&machine.sandbox, &["-t", "far", "exec", "-n", "--", "true"]);
+    let said = String::from_utf8(silent.stderr).unwrap();
+    assert!(silent.status.code() == Some(255) && said.contains("no answer within"), "{said}");
+    let (second, _) = machine.connection("far");
+    kill_process(server, Signal::KILL).unwrap();
+    assert_ne!(second, first);
+}
+
+#[test]
+fn a_connection_that_ssh_is_configured_to_share_is_left_to_ssh() {
+    let machine = Machine::start("ControlMaster auto\nControlPath $DIR/own\nControlPersist 600\n");
+    let (first, _) = machine.connection("far");
+    assert_eq!(machine.connection("far").0, first);
+    let own = machine.sandbox.path("own");
+    assert!(control(&own, "exit").0, "ssh shares it itself");
+    let [marker] = &machine.sockets()[..] else { panic!("{:?}", machine.sockets()) };
+    assert_eq!(marker.extension().unwrap(), "own");
+}
