@@ -1,12 +1,12 @@
 //! Requests for permission: a user's decision, taken once and repeated to the host until it confirms.
 
 use serde_json::{Map, Value};
-use wire::hub::v1::kind;
+use wire::hub::v1::{RecordedDecision, kind};
 
 use crate::auth::{Principal, now_ms};
 use crate::hosts::HostUnreachable;
 use crate::routing::command;
-use crate::services::Services;
+use crate::services::{Services, addressed};
 use crate::store::{ApprovalStatus, AuditEntry, StoreError, UserDecision};
 
 /// Why a decision was not taken.
@@ -14,8 +14,12 @@ use crate::store::{ApprovalStatus, AuditEntry, StoreError, UserDecision};
 pub(crate) enum DecisionError {
     #[error("no pending request {0:?}")]
     Unknown(String),
-    #[error("already decided{}", .by.as_ref().map(|name| format!(" by {name}")).unwrap_or_default())]
-    AlreadyDecided { by: Option<String> },
+    #[error(
+        "already decided{}{}",
+        .by.as_ref().map(|name| format!(" by {name}")).unwrap_or_default(),
+        .decision.as_ref().map(|decision| format!(": {decision}")).unwrap_or_default()
+    )]
+    AlreadyDecided { by: Option<String>, decision: Option<String> },
     #[error(
         "the decision {0:?} does not match the message, or is none of approve, approve_for_session, deny, abort"
     )]
@@ -64,7 +68,7 @@ pub(crate) async fn decide(
     match known {
         None => return Err(DecisionError::Unknown(request)),
         Some(known) if known.status != ApprovalStatus::Pending => {
-            return Err(DecisionError::AlreadyDecided { by: known.decided_by });
+            return Err(DecisionError::AlreadyDecided { by: known.decided_by, decision: known.decision });
         }
         Some(_pending) => {}
     }
@@ -80,15 +84,23 @@ pub(crate) async fn decide(
         now_ms: now_ms(),
     };
     if !services.store.decide(run, &request, &recorded).await? {
-        let by = services.store.approval(run, &request).await?.and_then(|approval| approval.decided_by);
-        return Err(DecisionError::AlreadyDecided { by });
+        let known = services.store.approval(run, &request).await?;
+        let (by, decision) = known.map(|known| (known.decided_by, known.decision)).unwrap_or_default();
+        return Err(DecisionError::AlreadyDecided { by, decision });
     }
+    let user = principal.name.to_string();
+    let recorded = RecordedDecision { request_id: request.clone(), decision: decision.clone(), user, reason };
+    services.feed.publish_frame(&addressed(kind::APPROVAL_DECISION, &recorded, Some(host), Some(run)));
+    services.notifier.settled(run, &request);
     let entry = AuditEntry::new(principal.actor(), name, run).with_detail(format!("{request} {decision}"));
     services.audit(entry).await;
-    match services.hosts.send(host, frame) {
-        // It is sent again when the host connects the next time.
-        Ok(()) | Err(HostUnreachable::Offline | HostUnreachable::Busy | HostUnreachable::TooManyRequests) => {
-            Ok(())
+    match services.hosts.send(host, frame.clone()) {
+        Err(HostUnreachable::Busy) => {
+            let (hosts, host) = (services.hosts.clone(), host.to_owned());
+            services.tasks.spawn(async move { hosts.send_when_free(&host, frame).await });
         }
+        // It is sent again when the host connects the next time.
+        Ok(()) | Err(HostUnreachable::Offline | HostUnreachable::TooManyRequests) => {}
     }
+    Ok(())
 }

@@ -73,6 +73,14 @@ pub struct Serve {
     #[arg(long, value_name = "GIB", default_value_t = 20)]
     pub keep_gib: u32,
 
+    /// Certificate of an own authority in PEM, to be offered to browsers at /ca.crt
+    #[arg(long, value_name = "FILE")]
+    pub ca_cert: Option<PathBuf>,
+
+    /// Send push notices and webhooks also to private addresses and without TLS
+    #[arg(long)]
+    pub push_allow_private: bool,
+
     #[arg(long, hide = true, value_name = "URL")]
     pub(crate) nats: Option<String>,
 

@@ -7,15 +7,17 @@ use std::time::Duration;
 use http::HeaderMap;
 use link::listen::bearer_token;
 use serde::Serialize;
-use tokio::sync::{Notify, watch};
+use tokio::sync::broadcast::error::RecvError;
+use tokio::sync::{broadcast, watch};
 use tokio_util::sync::CancellationToken;
 
 use crate::api_error::ApiError;
-use crate::store::{SignInId, Store, StoreError, Token, TokenId, TokenKind, UserId};
+use crate::store::{ShareId, SignInId, Store, StoreError, Token, TokenId, TokenKind, UserId};
+use crate::wakeups::{NodeWakeups, Topic, Wakeup};
 
 pub use link::listen::{Secret, TokenDigest};
 
-/// How often the store is checked for changes of other processes, such as `rexhub token remove`.
+/// How often the store is checked for changes of processes that send no wake-up, such as `rexhub token remove`.
 const CHECK_INTERVAL: Duration = Duration::from_millis(250);
 /// A token's last use is stored at most once in this time, in seconds.
 const LAST_USED_INTERVAL: i64 = 60;
@@ -78,6 +80,8 @@ pub enum Credential {
     SignIn(SignInId, UserId),
     /// A host with its own token.
     Host(String),
+    /// A read-only link to this run.
+    Share(ShareId, Arc<str>),
 }
 
 /// An authenticated client of the API: a user, or a program with a client token.
@@ -94,8 +98,20 @@ pub struct Principal {
 impl Principal {
     /// The name in the audit.
     pub fn actor(&self) -> String {
-        let kind = if matches!(self.credential, Credential::Token(_)) { "token" } else { "user" };
+        let kind = match self.credential {
+            Credential::Token(_) => "token",
+            Credential::Share(..) => "share",
+            Credential::SignIn(..) | Credential::Host(_) => "user",
+        };
         format!("{kind}:{}", self.name)
+    }
+
+    /// The run to which it is confined.
+    pub fn only_run(&self) -> Option<&Arc<str>> {
+        match &self.credential {
+            Credential::Share(_, run) => Some(run),
+            Credential::Token(_) | Credential::SignIn(..) | Credential::Host(_) => None,
+        }
     }
 }
 
@@ -112,22 +128,23 @@ pub(crate) fn bearer(headers: &HeaderMap) -> Result<Option<&str>, ApiError> {
 pub struct Tokens {
     store: Store,
     revision: watch::Receiver<i64>,
-    check_now: Arc<Notify>,
+    wakeups: NodeWakeups,
 }
 
 impl Tokens {
     /// Reads the state. The future publishes changes until `stop`; run it on a task.
     pub async fn watch(
         store: Store,
+        wakeups: NodeWakeups,
         stop: CancellationToken,
     ) -> Result<(Tokens, impl Future<Output = ()> + Send + 'static), StoreError> {
+        let received = wakeups.subscribe();
         let (sender, revision) = watch::channel(store.revision().await?);
-        let check_now = Arc::new(Notify::new());
-        let publishing = publish_changes(store.clone(), sender, check_now.clone());
+        let publishing = publish_changes(store.clone(), sender, received);
         let until = async move {
             stop.run_until_cancelled(publishing).await;
         };
-        Ok((Tokens { store, revision, check_now }, until))
+        Ok((Tokens { store, revision, wakeups }, until))
     }
 
     /// The store of the tokens.
@@ -135,9 +152,9 @@ impl Tokens {
         &self.store
     }
 
-    /// Applies a change of this process at once, instead of at the next check.
+    /// Applies a change of this node on all nodes at once, instead of at the next check.
     pub fn changed(&self) {
-        self.check_now.notify_one();
+        self.wakeups.publish(Topic::Revision);
     }
 
     /// The token with this secret, if it is of this kind.
@@ -178,6 +195,16 @@ impl Tokens {
         Ok(Some(Principal { name: token.name.into(), role, credential: Credential::Token(token.id) }))
     }
 
+    /// The viewer of one run with the token of this link. Callers confine it to [`Principal::only_run`].
+    pub(crate) async fn share(&self, secret: &str) -> Result<Option<Principal>, StoreError> {
+        let share = self.store.share_of(TokenDigest::of(secret), now()).await?;
+        Ok(share.map(|share| Principal {
+            name: share.id.0.to_string().into(),
+            role: UserRole::Viewer,
+            credential: Credential::Share(share.id, share.run_id),
+        }))
+    }
+
     async fn record_use(&self, token: &Token) -> Result<(), StoreError> {
         let now = now();
         match token.last_used.is_none_or(|used| now >= used.saturating_add(LAST_USED_INTERVAL)) {
@@ -215,18 +242,23 @@ impl Tokens {
         Ok(match credential {
             Credential::Token(id) => self.store.has_token(*id).await?.then_some(i64::MAX),
             Credential::SignIn(id, _) => self.store.sign_in(*id, now()).await?.map(|sign_in| sign_in.ends),
+            Credential::Share(id, _) => self.store.share(*id, now()).await?.map(|share| share.ends),
             Credential::Host(id) => self.store.host(id, 0).await?.map(|_| i64::MAX),
         })
     }
 }
 
 /// Publishes the revision of the store whenever it has changed.
-async fn publish_changes(store: Store, revision: watch::Sender<i64>, check_now: Arc<Notify>) {
+async fn publish_changes(
+    store: Store,
+    revision: watch::Sender<i64>,
+    mut wakeups: broadcast::Receiver<Wakeup>,
+) {
     let mut is_failing = false;
     loop {
         tokio::select! {
             () = tokio::time::sleep(CHECK_INTERVAL) => {}
-            () = check_now.notified() => {}
+            () = revision_wakeup(&mut wakeups) => {}
         }
         match store.revision().await {
             Ok(now) => {
@@ -238,6 +270,18 @@ async fn publish_changes(store: Store, revision: watch::Sender<i64>, check_now: 
                 tracing::error!(error, "checking the tokens for changes failed");
             }
             Err(_logged_before) => {}
+        }
+    }
+}
+
+/// Waits for a wake-up about the revision; one that was missed counts too.
+async fn revision_wakeup(wakeups: &mut broadcast::Receiver<Wakeup>) {
+    loop {
+        match wakeups.recv().await {
+            Ok(Wakeup { topic: Topic::Revision, .. }) | Err(RecvError::Lagged(_)) => return,
+            Ok(_other) => {}
+            // Then only the interval counts.
+            Err(RecvError::Closed) => return std::future::pending().await,
         }
     }
 }

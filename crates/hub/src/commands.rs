@@ -47,6 +47,8 @@ async fn run_hub(serve: Serve) -> anyhow::Result<()> {
         listen: serve.listen,
         tls,
         public_url: serve.public_url,
+        authority: serve.ca_cert,
+        push_allow_private: serve.push_allow_private,
         limits: Limits::default(),
     };
     let hub = Hub::bind(config).await?;

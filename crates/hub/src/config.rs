@@ -22,6 +22,10 @@ pub struct Config {
     pub tls: Option<TlsFiles>,
     /// The URL of the hub for executors, if it is behind a proxy.
     pub public_url: Option<PublicUrl>,
+    /// The certificate of the authority that signed the hub's own, to be served at `/ca.crt`.
+    pub authority: Option<PathBuf>,
+    /// Whether notices may be sent to private addresses and without TLS.
+    pub push_allow_private: bool,
     /// The limits.
     pub limits: Limits,
 }
@@ -94,6 +98,8 @@ pub struct Limits {
     pub lease: Duration,
     /// The time between checks for old runs and overdue requests.
     pub cleanup: Duration,
+    /// The time for which events behind a gap are held back from apps; then the gap is unlikely to be filled.
+    pub gap: Duration,
     /// The time that the hub waits for a response of a host to its own requests.
     pub host_response: Duration,
     /// Failed sign-ins; beyond them, only users at an address they have used before can sign in.
@@ -104,6 +110,10 @@ pub struct Limits {
     pub short_access: i64,
     /// The lifetime of an unused refresh token, in seconds.
     pub refresh: i64,
+    /// The time for which a run waits for input before a notice is sent.
+    pub prompt_notice: Duration,
+    /// The time before the second attempt to deliver a notice; it grows with each further one.
+    pub notice_retry: Duration,
 }
 
 impl Default for Limits {
@@ -132,11 +142,14 @@ impl Default for Limits {
             closing: Duration::from_secs(2),
             lease: Duration::from_secs(45),
             cleanup: Duration::from_secs(60),
+            gap: Duration::from_secs(30),
             host_response: Duration::from_secs(10),
             login_failures: FailureLimits { of_user: 10, of_address: 30, window: 15 * 60 },
             long_access: 24 * 3600,
             short_access: 15 * 60,
             refresh: 30 * 24 * 3600,
+            prompt_notice: Duration::from_secs(5),
+            notice_retry: Duration::from_secs(2),
         }
     }
 }

@@ -1,6 +1,6 @@
 //! The feed: stored events to the apps that want them, each through a bounded queue.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -17,6 +17,13 @@ const QUEUED_BYTES: usize = 8 << 20;
 /// The number of an app's connection; never reused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct AppId(u64);
+
+#[cfg(test)]
+impl AppId {
+    pub(crate) fn numbered(number: u64) -> AppId {
+        AppId(number)
+    }
+}
 
 /// A stored event on its way to apps.
 #[derive(Debug, Clone)]
@@ -60,6 +67,8 @@ pub enum AppMessage {
     Event(LiveEvent),
     /// Any other message.
     Frame(Bytes),
+    /// The node may have missed events: stored positions are compared.
+    Resync,
 }
 
 impl AppMessage {
@@ -67,6 +76,7 @@ impl AppMessage {
         match self {
             AppMessage::Event(event) => event.frame.len(),
             AppMessage::Frame(frame) => frame.len(),
+            AppMessage::Resync => 0,
         }
     }
 }
@@ -78,7 +88,13 @@ pub struct Feed(Arc<Mutex<FeedState>>);
 #[derive(Debug, Default)]
 struct FeedState {
     apps: HashMap<AppId, AppEntry>,
+    /// Apps that have not subscribed yet.
+    unsubscribed: HashSet<AppId>,
+    /// The apps that watch each run, so that an event is not compared with every app.
+    watchers: HashMap<String, Vec<AppId>>,
     last_id: u64,
+    /// Receives the events that change the state of a run, for notices.
+    observer: Option<mpsc::Sender<LiveEvent>>,
 }
 
 #[derive(Debug)]
@@ -89,6 +105,8 @@ struct AppEntry {
     outgoing: Outgoing,
     /// `None` until the app subscribes for the first time: then it receives everything.
     runs: Option<HashMap<String, bool>>,
+    /// The only run whose events the app may receive.
+    only: Option<Arc<str>>,
 }
 
 #[derive(Debug, Default)]
@@ -102,51 +120,79 @@ impl Feed {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Adds an app, which receives every message from now on.
-    pub fn connect(&self, outgoing: Outgoing) -> AppQueue {
+    /// Adds an app, which receives every message from now on; with `only`, nothing but the events of this run.
+    pub fn connect(&self, outgoing: Outgoing, only: Option<Arc<str>>) -> AppQueue {
         let (sender, receiver) = mpsc::channel(QUEUED_MESSAGES);
         let counters = Arc::new(QueueCounters::default());
         let mut state = self.state();
         state.last_id += 1;
         let id = AppId(state.last_id);
-        let entry = AppEntry { queue: sender, counters: counters.clone(), outgoing, runs: None };
+        let entry = AppEntry { queue: sender, counters: counters.clone(), outgoing, runs: None, only };
         state.apps.insert(id, entry);
+        state.unsubscribed.insert(id);
         drop(state);
         AppQueue { id, receiver, counters, feed: self.clone() }
     }
 
     /// Sends output and operations of a run to an app that subscribed, with or without output.
     pub fn subscribe(&self, app: AppId, run: &str, with_output: bool, replaces: bool) {
-        if let Some(entry) = self.state().apps.get_mut(&app) {
-            let runs = entry.runs.get_or_insert_default();
-            if replaces {
-                runs.clear();
-            }
-            runs.insert(run.to_owned(), with_output);
+        let mut state = self.state();
+        if replaces {
+            state.unwatch_all(app);
+        }
+        let Some(runs) = state.runs_of(app) else { return };
+        if runs.insert(run.to_owned(), with_output).is_none() {
+            state.watchers.entry(run.to_owned()).or_default().push(app);
         }
     }
 
     /// Stops sending output and operations of a run to an app.
     pub fn unsubscribe(&self, app: AppId, run: &str) {
-        if let Some(entry) = self.state().apps.get_mut(&app) {
-            entry.runs.get_or_insert_default().remove(run);
+        let mut state = self.state();
+        if state.runs_of(app).is_some_and(|runs| runs.remove(run).is_some()) {
+            state.unwatch(app, run);
         }
+    }
+
+    /// The events that change the state of a run, from now on. They are dropped while the queue is full.
+    pub fn observe(&self) -> mpsc::Receiver<LiveEvent> {
+        let (sender, receiver) = mpsc::channel(QUEUED_MESSAGES);
+        self.state().observer = Some(sender);
+        receiver
     }
 
     /// Queues events for every app that wants them.
     pub fn publish(&self, events: &[LiveEvent]) {
         let state = self.state();
         for event in events {
-            for app in state.apps.values().filter(|app| app.wants(event)) {
-                app.push(AppMessage::Event(event.clone()));
+            if let Some(observer) = state.observer.as_ref().filter(|_| event.class == EventClass::State)
+                && observer.try_send(event.clone()).is_err()
+            {
+                tracing::warn!(run = &*event.run_id, "too many events at a time: no notice is sent for one");
+            }
+            let push = |app: &AppEntry| app.push(AppMessage::Event(event.clone()));
+            match event.class {
+                EventClass::State => state.apps.values().filter(|app| app.wants(event)).for_each(push),
+                EventClass::Output | EventClass::Tool => {
+                    let watchers = state.watchers.get(&*event.run_id).into_iter().flatten();
+                    let apps = state.unsubscribed.iter().chain(watchers).filter_map(|id| state.apps.get(id));
+                    apps.filter(|app| app.wants(event)).for_each(push);
+                }
             }
         }
     }
 
     /// Queues a message for every app.
     pub fn publish_frame(&self, frame: &Bytes) {
-        for app in self.state().apps.values() {
+        for app in self.state().apps.values().filter(|app| app.only.is_none()) {
             app.push(AppMessage::Frame(frame.clone()));
+        }
+    }
+
+    /// Lets every app compare its positions with the store, because events may have been missed.
+    pub fn resync(&self) {
+        for app in self.state().apps.values() {
+            app.push(AppMessage::Resync);
         }
     }
 
@@ -162,8 +208,35 @@ impl Feed {
     }
 }
 
+impl FeedState {
+    /// The runs that an app watches; from then on it counts as subscribed. `None` if the app is gone.
+    fn runs_of(&mut self, app: AppId) -> Option<&mut HashMap<String, bool>> {
+        self.unsubscribed.remove(&app);
+        Some(self.apps.get_mut(&app)?.runs.get_or_insert_default())
+    }
+
+    fn unwatch(&mut self, app: AppId, run: &str) {
+        if let Some(apps) = self.watchers.get_mut(run) {
+            apps.retain(|watching| *watching != app);
+            if apps.is_empty() {
+                self.watchers.remove(run);
+            }
+        }
+    }
+
+    fn unwatch_all(&mut self, app: AppId) {
+        let runs = self.apps.get_mut(&app).and_then(|entry| entry.runs.as_mut()).map(std::mem::take);
+        for run in runs.unwrap_or_default().keys() {
+            self.unwatch(app, run);
+        }
+    }
+}
+
 impl AppEntry {
     fn wants(&self, event: &LiveEvent) -> bool {
+        if self.only.as_ref().is_some_and(|only| *only != event.run_id) {
+            return false;
+        }
         let Some(runs) = &self.runs else { return true };
         match (event.class, runs.get(&*event.run_id)) {
             (EventClass::State, _) | (EventClass::Tool, Some(_)) => true,
@@ -208,6 +281,9 @@ impl AppQueue {
 
 impl Drop for AppQueue {
     fn drop(&mut self) {
-        self.feed.state().apps.remove(&self.id);
+        let mut state = self.feed.state();
+        state.unwatch_all(self.id);
+        state.unsubscribed.remove(&self.id);
+        state.apps.remove(&self.id);
     }
 }

@@ -13,6 +13,7 @@ use wire::hub::v1::{
 };
 
 use crate::auth::Principal;
+use crate::browser;
 use crate::feed::{AppMessage, AppQueue, LiveEvent};
 use crate::hosts::RpcWaiter;
 use crate::routing::{self, RouteError};
@@ -20,6 +21,7 @@ use crate::runs::is_usable_id;
 use crate::services::{Services, addressed, message};
 use crate::store::{ApprovalStatus, StoreError};
 use crate::uplink::rejection;
+use crate::web;
 
 /// Stored events that are read at once for a subscription.
 const READ_AT_ONCE: i64 = 200;
@@ -49,7 +51,8 @@ pub(crate) async fn serve(
         None => Close::new(Close::REVOKED, "missing/invalid token"),
         Some(principal) => {
             connection.slot.authenticate();
-            let app = services.feed.connect(outgoing.clone());
+            let app = services.feed.connect(outgoing.clone(), principal.only_run().cloned());
+            let id = app.id;
             let credential = principal.credential.clone();
             let mut session = AppSession {
                 services: services.clone(),
@@ -58,11 +61,13 @@ pub(crate) async fn serve(
                 announced: HashSet::new(),
                 cursors: HashMap::new(),
             };
-            tokio::select! {
+            let close = tokio::select! {
                 biased;
                 close = services.ended(&credential) => close,
                 close = session.run(app, incoming) => close,
-            }
+            };
+            services.hosts.forget_app(id);
+            close
         }
     };
     closer.set_reason(close.clone());
@@ -77,7 +82,7 @@ async fn first_message(services: &Services, incoming: &mut Receiver) -> Option<P
     let Some(Incoming::Message(bytes)) = incoming.recv().await else { return None };
     let envelope = Envelope::parse(std::str::from_utf8(&bytes).ok()?).ok()?;
     let auth = envelope.decode::<AppAuth>().ok().filter(|_| envelope.kind == kind::APP_AUTH)?;
-    services.tokens.principal(&auth.token).await.ok().flatten()
+    browser::principal(services, &auth.token).await.ok()
 }
 
 /// How far an app has received the events of a run.
@@ -131,6 +136,7 @@ impl AppSession {
             user: self.principal.name.to_string(),
             role: self.principal.role.word().to_owned(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
+            bundle_version: Some(web::version().to_owned()),
         };
         self.outgoing.event(message(kind::APP_READY, &ready)).await?;
         self.send_pending().await?;
@@ -147,12 +153,13 @@ impl AppSession {
                     None => return Ok(()),
                 },
                 (queued, dropped) = app.next() => {
-                    if dropped > 0 {
-                        self.outgoing.event(message(kind::APP_RESYNC, &AppResync { dropped })).await?;
+                    if dropped > 0 || matches!(queued, AppMessage::Resync) {
+                        self.resync(dropped).await?;
                     }
                     match queued {
                         AppMessage::Event(event) => self.send_event(event).await?,
                         AppMessage::Frame(frame) => self.outgoing.event(frame).await?,
+                        AppMessage::Resync => {}
                     }
                 }
             }
@@ -170,6 +177,9 @@ impl AppSession {
                 pending.push((run.id, run.host_id, prompt.seq));
             }
         }
+        if let Some(only) = self.principal.only_run() {
+            pending.retain(|(run, ..)| **run == **only);
+        }
         for (run, host, seq) in pending {
             for event in self.services.store.events_after(&run, (seq - 1, seq), 1).await? {
                 self.outgoing.event(event.frame(&host, &run)).await?;
@@ -179,9 +189,21 @@ impl AppSession {
         Ok(())
     }
 
+    /// Informs the app that messages were dropped, and sends what is missing in its subscriptions from a stored position.
+    async fn resync(&mut self, dropped: u64) -> Result<(), SessionEnd> {
+        self.outgoing.event(message(kind::APP_RESYNC, &AppResync { dropped })).await?;
+        let runs: Vec<&str> = self.cursors.keys().map(String::as_str).collect();
+        for (run, last_seq) in self.services.store.positions(&runs, None).await? {
+            self.catch_up(&run, last_seq).await?;
+        }
+        Ok(())
+    }
+
     /// Sends a live event, and before it the stored ones that the app has not received yet.
     async fn send_event(&mut self, event: LiveEvent) -> Result<(), SessionEnd> {
-        if !self.announced.is_empty() && self.announced.remove(&(event.run_id.to_string(), event.seq)) {
+        let was_announced =
+            !self.announced.is_empty() && self.announced.remove(&(event.run_id.to_string(), event.seq));
+        if was_announced && !self.cursors.contains_key(&*event.run_id) {
             return Ok(());
         }
         if let Some(cursor) = self.cursors.get(&*event.run_id) {
@@ -222,7 +244,13 @@ impl AppSession {
                 return self.reject(&rejection("bad_message", format!("not a message: {error}"), None)).await;
             }
         };
+        if !routing::is_within_share(&self.principal, &envelope) {
+            return self.report(&envelope, &RouteError::OutsideShare).await;
+        }
         let handled = match envelope.kind.as_str() {
+            kind::APP_PING => {
+                return Ok(self.outgoing.respond(message(kind::APP_PONG, &serde_json::json!({}))).await?);
+            }
             kind::RUN_SUBSCRIBE => self.subscribe(app, &envelope).await?,
             kind::RUN_UNSUBSCRIBE => {
                 if let Some(run) = &envelope.run_id {

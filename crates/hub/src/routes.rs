@@ -23,10 +23,13 @@ use link::listen::{HttpConnection, OriginCheck, WebSocketHandshake};
 use serde::{Deserialize, Serialize};
 use wire::exec_server::uri::name_part;
 
+use crate::api;
 use crate::api_error::ApiError;
 use crate::auth::bearer;
 use crate::config::PublicUrl;
 use crate::rendezvous::{ExecutorId, Rendezvous, UpgradeRequest};
+use crate::services::Services;
+use crate::web;
 
 /// The state that all routes share.
 #[derive(Debug)]
@@ -40,7 +43,7 @@ pub(crate) struct HubState {
 }
 
 /// The router with all routes and the origin check before them.
-pub(crate) fn router(state: Arc<HubState>, api: Router) -> Router {
+pub(crate) fn router(state: Arc<HubState>, services: Arc<Services>) -> Router {
     Router::new()
         .route("/healthz", get(async || "ok\n"))
         .route("/cloud/executor/{id}/register", post(register))
@@ -54,8 +57,9 @@ pub(crate) fn router(state: Arc<HubState>, api: Router) -> Router {
             )
         })
         .with_state(state.clone())
-        .merge(api)
+        .merge(api::router(services.clone()))
         .layer(middleware::from_fn_with_state(state, check_origin))
+        .layer(middleware::from_fn_with_state(services, web::serve))
 }
 
 /// Rejects requests of pages of other sites, also with a valid token.

@@ -2,13 +2,13 @@
 
 use bytes::Bytes;
 use serde_json::{Map, Value};
-use wire::hub::v1::{Envelope, kind, rpc};
+use wire::hub::v1::{Envelope, RpcResponse, kind, rpc};
 
 use crate::approvals::{self, DecisionError};
 use crate::auth::{Principal, UserRole};
-use crate::hosts::{HostUnreachable, RpcWaiter};
+use crate::hosts::{HostRequest, HostUnreachable, RpcWaiter, Unanswered};
 use crate::runs::is_usable_id;
-use crate::services::{Services, timestamp};
+use crate::services::{Services, addressed, timestamp};
 use crate::store::{AuditEntry, StoreError};
 
 /// Why a message was not delivered.
@@ -22,6 +22,8 @@ pub(crate) enum RouteError {
     Unreachable(#[from] HostUnreachable),
     #[error("forbidden: {needed} role required, {name} is {role}")]
     Forbidden { needed: UserRole, name: String, role: UserRole },
+    #[error("forbidden: this link only shows one run")]
+    OutsideShare,
     #[error("{0}")]
     Invalid(String),
     #[error("unknown message type")]
@@ -40,7 +42,7 @@ impl RouteError {
             RouteError::UnknownHost => "unknown_host",
             RouteError::Unreachable(HostUnreachable::Offline) => "host_offline",
             RouteError::Unreachable(_) => "host_busy",
-            RouteError::Forbidden { .. } => "forbidden",
+            RouteError::Forbidden { .. } | RouteError::OutsideShare => "forbidden",
             RouteError::Invalid(_) => "bad_message",
             RouteError::UnknownType => "unknown_type",
             RouteError::Decision(error) => error.code(),
@@ -67,9 +69,23 @@ fn needed_role(name: &str) -> Option<UserRole> {
     }
 }
 
-/// True if the message is recorded: everything that changes something, except single keys and sizes.
+/// True if the message is recorded: everything that changes something, except single keys and sizes. Each card of the app
+/// reads its approval; the decision is recorded.
 fn is_audited(name: &str) -> bool {
-    needed_role(name) >= Some(UserRole::Operator) && !matches!(name, kind::RUN_SEND_STDIN | kind::RUN_RESIZE)
+    let is_frequent = matches!(name, kind::RUN_SEND_STDIN | kind::RUN_RESIZE | rpc::APPROVAL_SHOW);
+    needed_role(name) >= Some(UserRole::Operator) && !is_frequent
+}
+
+/// True for everyone but the viewer of a share link, who only watches the run of the link.
+pub(crate) fn is_within_share(principal: &Principal, envelope: &Envelope) -> bool {
+    let Some(only) = principal.only_run() else { return true };
+    match envelope.kind.as_str() {
+        kind::RUN_SUBSCRIBE | kind::RUN_UNSUBSCRIBE | rpc::RUN_SCREEN => {
+            envelope.run_id.as_deref() == Some(&**only)
+        }
+        kind::APP_AUTH | kind::APP_PING => true,
+        _ => false,
+    }
 }
 
 /// Checks that a principal has a role.
@@ -107,14 +123,46 @@ pub(crate) async fn forward(
     }
     let frame = command(name, &host, envelope.run_id.as_deref(), data);
     match (is_rpc, waiter) {
-        (true, Some(waiter)) => services.hosts.request(&host, &request_id, frame, waiter)?,
+        (true, Some(waiter)) => {
+            let request = HostRequest {
+                request_id: request_id.clone(),
+                rpc_type: name.to_owned(),
+                run_id: envelope.run_id.clone(),
+                is_read: needed_role(name) == Some(UserRole::Viewer),
+                frame,
+            };
+            services.hosts.request(&host, request, waiter)?;
+        }
         _ => services.hosts.send(&host, frame)?,
     }
     if is_audited(name) {
         let target = envelope.run_id.as_deref().unwrap_or(&host);
-        services.audit(AuditEntry::new(principal.actor(), name, target).with_detail(request_id)).await;
+        let entry = AuditEntry::new(principal.actor(), name, target).with_detail(request_id);
+        services.audit_log.append(entry).await;
     }
     Ok(())
+}
+
+/// Answers requests that get no response of their host.
+pub(crate) fn fail(services: &Services, requests: Vec<Unanswered>) {
+    for Unanswered { host, request, waiters } in requests {
+        let error = match request.is_read {
+            true => "host offline",
+            false => "host offline: the outcome is not known; repeat the request with the same request_id",
+        };
+        let response = RpcResponse {
+            request_id: request.request_id,
+            ok: false,
+            rpc_type: request.rpc_type,
+            result: None,
+            error: Some(error.to_owned()),
+        };
+        let run = request.run_id.as_deref();
+        let frame = addressed(kind::RPC_RESPONSE, &response, Some(&host), run);
+        for waiter in waiters {
+            services.deliver(waiter, &frame);
+        }
+    }
 }
 
 /// The host that a message is for: that of its run, or the one in its data.

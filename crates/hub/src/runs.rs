@@ -116,6 +116,13 @@ pub enum ApprovalChange {
         /// When the host stops waiting, in milliseconds since 1970.
         expires_ms: Option<i64>,
     },
+    /// The operation of a request is over, so the request is settled too.
+    Done {
+        /// The request.
+        request_id: String,
+        /// `approve` or `deny`, for a request that no user has decided.
+        decision: &'static str,
+    },
     /// The host has settled a request.
     Decided {
         /// The request.
@@ -220,6 +227,14 @@ impl HostEvent {
         let given = self.ts.parse::<jiff::Timestamp>().map(jiff::Timestamp::as_millisecond);
         given.ok().filter(|given| (now_ms - OLDEST_MS..=now_ms).contains(given)).unwrap_or(now_ms)
     }
+
+    /// When a request expires: as long after its event as the host says, also if the host's clock is wrong.
+    fn expires_ms(&self, now_ms: i64) -> Option<i64> {
+        let time_ms = |text: &str| text.parse().ok().map(jiff::Timestamp::as_millisecond);
+        let expires = time_ms(&self.text("expires_at")?)?;
+        let wait = expires.saturating_sub(time_ms(&self.ts)?);
+        Some(self.time_ms(now_ms).saturating_add(wait))
+    }
 }
 
 /// True if an id that a peer chose can be stored: not empty, not long, no control characters.
@@ -283,13 +298,11 @@ impl Run {
         match event.kind.as_str() {
             kind::RUN_STARTED => self.started(event, now_ms),
             kind::RUN_AWAITING_INPUT => self.awaits(event, pending(event)),
-            kind::RUN_PERMISSION_REQUESTED => return self.requested(event),
-            kind::RUN_PERMISSION_DECIDED => return self.settled(event, event.text("decision")),
-            kind::TOOL_RESULT => {
-                let is_ok = event.fields.get("ok").and_then(Value::as_bool).unwrap_or(false);
-                return self.settled(event, Some(if is_ok { "approve" } else { "deny" }.to_owned()));
-            }
+            kind::RUN_PERMISSION_REQUESTED => return self.requested(event, now_ms),
+            kind::RUN_PERMISSION_DECIDED => return self.decided(event),
+            kind::TOOL_RESULT => return self.done(event),
             kind::RUN_INPUT => return self.typed(event),
+            kind::RUN_CONTINUED => self.continued(event),
             kind::RUN_EXITED => return self.exited(event, now_ms),
             _ => {}
         }
@@ -321,12 +334,11 @@ impl Run {
         self.set(event.seq, status, Some(same.unwrap_or(new)));
     }
 
-    fn requested(&mut self, event: &HostEvent) -> Vec<ApprovalChange> {
+    fn requested(&mut self, event: &HostEvent, now_ms: i64) -> Vec<ApprovalChange> {
         let new = pending(event);
         let Some(request_id) = new.request_id.clone() else { return Vec::new() };
         let is_typed = event.text("approve_text").is_some_and(|text| !text.is_empty());
-        let expires = event.text("expires_at").and_then(|time| time.parse::<jiff::Timestamp>().ok());
-        let expires_ms = expires.map(jiff::Timestamp::as_millisecond);
+        let expires_ms = event.expires_ms(now_ms);
         self.set(event.seq, RunStatus::AwaitingApproval, Some(new));
         let requested = ApprovalChange::Requested { request_id, seq: event.seq, is_typed, expires_ms };
         match self.status {
@@ -335,16 +347,30 @@ impl Run {
         }
     }
 
-    fn settled(&mut self, event: &HostEvent, decision: Option<String>) -> Vec<ApprovalChange> {
-        let (Some(request_id), Some(decision)) = (event.text("request_id"), decision) else {
-            return Vec::new();
-        };
-        let is_pending = self.pending.as_ref().and_then(|pending| pending.request_id.as_ref());
-        if is_pending == Some(&request_id) {
+    fn decided(&mut self, event: &HostEvent) -> Vec<ApprovalChange> {
+        let Some(decision) = event.text("decision") else { return Vec::new() };
+        let (user, reason) = (event.text("user"), event.text("reason"));
+        let change = |request_id| ApprovalChange::Decided { request_id, decision, user, reason };
+        self.settled(event).map(change).into_iter().collect()
+    }
+
+    fn done(&mut self, event: &HostEvent) -> Vec<ApprovalChange> {
+        let is_ok = event.fields.get("ok").and_then(Value::as_bool).unwrap_or(false);
+        let decision = if is_ok { "approve" } else { "deny" };
+        self.settled(event)
+            .map(|request_id| ApprovalChange::Done { request_id, decision })
+            .into_iter()
+            .collect()
+    }
+
+    /// The request that an event settles. The run does not wait for it any more.
+    fn settled(&mut self, event: &HostEvent) -> Option<String> {
+        let request_id = event.text("request_id")?;
+        let pending = self.pending.as_ref().and_then(|pending| pending.request_id.as_ref());
+        if pending == Some(&request_id) {
             self.set(event.seq, RunStatus::Running, None);
         }
-        let (user, reason) = (event.text("user"), event.text("reason"));
-        vec![ApprovalChange::Decided { request_id, decision, user, reason }]
+        Some(request_id)
     }
 
     fn typed(&mut self, event: &HostEvent) -> Vec<ApprovalChange> {
@@ -353,6 +379,13 @@ impl Run {
             self.set(event.seq, RunStatus::Running, None);
         }
         vec![ApprovalChange::Typed]
+    }
+
+    /// The program does not wait for input any more; a request for permission is settled by its own event.
+    fn continued(&mut self, event: &HostEvent) {
+        if self.pending.as_ref().is_none_or(|pending| pending.request_id.is_none()) {
+            self.set(event.seq, RunStatus::Running, None);
+        }
     }
 
     fn exited(&mut self, event: &HostEvent, now_ms: i64) -> Vec<ApprovalChange> {
@@ -395,6 +428,24 @@ mod tests {
         assert_eq!((run.status, run.exit_code, run.tool.as_deref()), (RunStatus::Exited, Some(3), Some("t")));
         assert_eq!(changes.last(), Some(&ApprovalChange::Withdrawn));
         assert_eq!(run.pending, None);
+    }
+
+    #[test]
+    fn a_request_of_a_host_whose_clock_is_off_by_a_year_expires_when_it_should() {
+        let now: jiff::Timestamp = "2026-11-17T10:00:00Z".parse().unwrap();
+        for (ts, expires) in [
+            ("2026-11-17T10:00:00Z", "2026-11-17T10:05:00Z"),
+            ("2025-11-17T10:00:00Z", "2025-11-17T10:05:00Z"),
+            ("2027-11-17T10:00:00Z", "2027-11-17T10:05:00Z"),
+        ] {
+            let data = json!({ "request_id": "q", "approve_text": "y", "expires_at": expires });
+            let request = HostEvent { ts: ts.to_owned(), ..event(kind::RUN_PERMISSION_REQUESTED, 1, &data) };
+            let changes = Run::new("r", "h", 5).apply(&request, now.as_millisecond());
+            let [ApprovalChange::Requested { expires_ms, .. }] = changes.as_slice() else {
+                panic!("{changes:?}")
+            };
+            assert_eq!(*expires_ms, Some(now.as_millisecond() + 300_000), "{ts}");
+        }
     }
 
     #[test]

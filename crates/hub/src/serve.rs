@@ -2,10 +2,13 @@
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::Router;
 use axum::body::Body;
+use bytes::Bytes;
 use http::{Request, Response};
 use hyper::body::Incoming;
 use hyper::service::Service as _;
@@ -16,23 +19,27 @@ use link::listen::{
     WhenFull, bind,
 };
 use link::task::OwnedTask;
+use link::task::Tasks;
 use tokio::net::TcpListener;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
-use tokio_util::task::TaskTracker;
 
-use crate::api;
+use crate::audit::AuditLog;
 use crate::auth::{Secret, Tokens};
+use crate::browser::Site;
 use crate::config::{Config, Enrolment, Limits, PublicUrl, Storage};
 use crate::feed::Feed;
 use crate::hosts::Hosts;
 use crate::ingest::Ingest;
+use crate::nodes;
+use crate::notices::{self, Notifier};
 use crate::passwords::PasswordChecker;
 use crate::rendezvous::Rendezvous;
 use crate::routes::{self, HubState};
 use crate::services::Services;
 use crate::store::{Retention, Store, StoreError};
 use crate::upkeep;
+use crate::wakeups::{LocalWakeups, NodeWakeups, Wakeups};
 
 /// Why the hub does not start.
 #[derive(Debug, thiserror::Error)]
@@ -46,6 +53,14 @@ pub enum StartError {
     /// TLS cannot be set up.
     #[error("cannot set up TLS")]
     Tls(#[from] TlsError),
+    /// The certificate for browsers cannot be read.
+    #[error("cannot read {}", file.display())]
+    Authority {
+        /// The path of the file.
+        file: PathBuf,
+        /// The error of the system.
+        source: std::io::Error,
+    },
     /// The store cannot be opened.
     #[error(transparent)]
     Store(#[from] StoreError),
@@ -58,16 +73,25 @@ pub struct Hub {
     address: SocketAddr,
     tls: Option<Tls>,
     public: Option<PublicUrl>,
+    authority: Option<Bytes>,
+    push_allow_private: bool,
     store: Store,
     enrolment: Enrolment,
     retention: Retention,
     limits: Arc<Limits>,
+    wakeups: Arc<dyn Wakeups>,
 }
 
 impl Hub {
     /// Opens the store and the listener.
     pub async fn bind(config: Config) -> Result<Hub, StartError> {
         let tls = config.tls.as_ref().map(|files| Tls::open(files, None)).transpose()?;
+        let authority = match &config.authority {
+            Some(file) => Some(
+                std::fs::read(file).map_err(|source| StartError::Authority { file: file.clone(), source })?,
+            ),
+            None => None,
+        };
         let store = open(&config.storage).await?;
         let listener = bind(&config.listen).await?;
         let address = listener.local_addr()?;
@@ -77,7 +101,25 @@ impl Hub {
             false => Enrolment::Code,
         };
         let (enrolment, retention) = (config.enrolment.unwrap_or(default), config.retention);
-        Ok(Hub { listener, address, tls, public, store, enrolment, retention, limits })
+        Ok(Hub {
+            listener,
+            address,
+            tls,
+            public,
+            authority: authority.map(Bytes::from),
+            push_allow_private: config.push_allow_private,
+            store,
+            enrolment,
+            retention,
+            limits,
+            wakeups: Arc::new(LocalWakeups::default()),
+        })
+    }
+
+    /// The same as one of several nodes, which share a PostgreSQL database and these wake-ups.
+    #[must_use]
+    pub fn with_wakeups(self, wakeups: Arc<dyn Wakeups>) -> Hub {
+        Hub { wakeups, ..self }
     }
 
     /// The address of the listener.
@@ -102,16 +144,23 @@ impl Hub {
 
     /// Serves until `stop`, and then until the connections have ended or the drain time has passed.
     pub async fn serve(self, stop: CancellationToken) -> Result<(), StoreError> {
-        let tasks = TaskTracker::new();
+        let tasks = Tasks::new();
         let (listener, limits, tls) = (self.listener, self.limits.clone(), self.tls.clone());
-        let (tokens, watching) = Tokens::watch(self.store.clone(), stop.clone()).await?;
+        let wakeups = NodeWakeups::new(&Secret::random()?.expose()[..16], self.wakeups);
+        let received = wakeups.subscribe();
+        let (tokens, watching) = Tokens::watch(self.store.clone(), wakeups.clone(), stop.clone()).await?;
         tasks.spawn(watching);
         let budget = ByteBudget::new(limits.buffered_bytes);
         let rendezvous =
             Rendezvous::new(limits.clone(), budget.clone(), tokens.clone(), stop.clone(), tasks.clone());
         let rendezvous = Arc::new(rendezvous);
         let feed = Feed::default();
-        let (ingest, writing) = Ingest::new(self.store.clone(), feed.clone());
+        let (ingest, writing) = Ingest::new(self.store.clone(), feed.clone(), wakeups.clone(), limits.gap);
+        let (audit_log, auditing) = AuditLog::new(self.store.clone());
+        let own =
+            PublicUrl { secure: tls.is_some(), authority: self.address.to_string(), prefix: String::new() };
+        let site = Site::new(own.clone(), self.public.clone(), self.authority);
+        let (notifier, messages) = Notifier::open(&self.store, &site, self.push_allow_private).await?;
         let services = Arc::new(Services {
             store: self.store,
             tokens,
@@ -123,21 +172,24 @@ impl Hub {
             limits: limits.clone(),
             budget,
             enrolment: self.enrolment,
+            site,
+            notifier,
             is_behind_proxy: self.public.is_some(),
-            node: Secret::random()?.expose()[..16].to_owned(),
+            audit_log,
+            wakeups,
             stop: stop.clone(),
             tasks: tasks.clone(),
         });
         services.store.release_leases_of_others().await?;
-        let writing = OwnedTask::spawn(writing);
+        let (writing, auditing) = (OwnedTask::spawn(writing), OwnedTask::spawn(auditing));
         tasks.spawn(upkeep::run(services.clone(), self.retention));
-        let own =
-            PublicUrl { secure: tls.is_some(), authority: self.address.to_string(), prefix: String::new() };
+        tasks.spawn(nodes::run(services.clone(), received));
+        tasks.spawn(notices::run(services.clone(), messages, services.feed.observe()));
         let state = HubState::new(rendezvous, own, self.public);
         if let (Some(tls), stop) = (tls.clone(), stop.clone()) {
             tasks.spawn(async move { stop.run_until_cancelled(tls.reload_on_change(|| {})).await });
         }
-        let router = routes::router(Arc::new(state), api::router(services));
+        let router = routes::router(Arc::new(state), services);
         let server = HttpServer {
             service: Arc::new(HubFrontEnd { router }),
             limiter: ConnectionLimiter::new(limits.connections),
@@ -148,14 +200,19 @@ impl Hub {
             tasks: tasks.clone(),
         };
         Arc::new(server).run(listener).await;
-        tasks.close();
-        if timeout(limits.drain, tasks.wait()).await.is_err() {
-            tracing::warn!(left = tasks.len(), "some connections did not end in time");
-        }
-        // It ends with the last connection; a transaction under way is completed.
-        timeout(limits.drain, writing.join()).await.ok();
+        drain(&tasks, limits.drain, async { tokio::join!(writing.join(), auditing.join()) }).await;
         Ok(())
     }
+}
+
+/// Waits for the tasks of connections, then for the writers: they end with the last connection, and a transaction under
+/// way is completed.
+async fn drain<T>(tasks: &Tasks, limit: Duration, writers: impl Future<Output = T>) {
+    tasks.close();
+    if timeout(limit, tasks.wait()).await.is_err() {
+        tracing::warn!(left = tasks.len(), "some connections did not end in time");
+    }
+    timeout(limit, writers).await.ok();
 }
 
 /// Opens the store of a configuration.

@@ -4,20 +4,24 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use link::ByteBudget;
+use link::task::Tasks;
 use link::websocket::{Close, Settings};
 use serde::Serialize;
 use tokio_util::sync::CancellationToken;
-use tokio_util::task::TaskTracker;
 use wire::hub::v1::Envelope;
 
+use crate::audit::AuditLog;
 use crate::auth::{Credential, Tokens};
+use crate::browser::Site;
 use crate::config::{Enrolment, Limits};
 use crate::feed::Feed;
-use crate::hosts::Hosts;
+use crate::hosts::{Hosts, RpcWaiter};
 use crate::ingest::Ingest;
+use crate::notices::Notifier;
 use crate::passwords::PasswordChecker;
 use crate::rendezvous::Rendezvous;
 use crate::store::{AuditEntry, Store};
+use crate::wakeups::NodeWakeups;
 
 /// The parts of a running hub.
 #[derive(Debug)]
@@ -32,12 +36,16 @@ pub(crate) struct Services {
     pub(crate) limits: Arc<Limits>,
     pub(crate) budget: ByteBudget,
     pub(crate) enrolment: Enrolment,
+    /// How browsers reach the hub.
+    pub(crate) site: Site,
+    /// Notices to browsers and webhooks.
+    pub(crate) notifier: Notifier,
     /// Whether a proxy is in front, whose header has the address of a client.
     pub(crate) is_behind_proxy: bool,
-    /// The name of this process among all nodes; a new one at each start.
-    pub(crate) node: String,
+    pub(crate) audit_log: AuditLog,
+    pub(crate) wakeups: NodeWakeups,
     pub(crate) stop: CancellationToken,
-    pub(crate) tasks: TaskTracker,
+    pub(crate) tasks: Tasks,
 }
 
 impl Services {
@@ -59,11 +67,19 @@ impl Services {
         link::Limits { line_bytes: message_bytes, budget: self.budget.clone(), ..link::Limits::default() }
     }
 
-    /// Appends to the audit. A failure is logged: the action itself has happened or will fail for the same reason.
-    pub(crate) async fn audit(&self, entry: AuditEntry) {
-        if let Err(error) = self.store.audit(entry).await {
-            tracing::error!(error = &error as &dyn std::error::Error, "writing the audit failed");
+    /// Delivers a response to a client that waits for it.
+    pub(crate) fn deliver(&self, waiter: RpcWaiter, frame: &Bytes) {
+        match waiter {
+            RpcWaiter::App(app) => drop(self.feed.respond(app, frame.clone())),
+            RpcWaiter::Hub(sender) => drop(sender.send(frame.clone())),
         }
+    }
+
+    /// Appends to the audit, and waits until the entry is stored. A failure is logged: the action itself has happened or
+    /// will fail for the same reason.
+    pub(crate) async fn audit(&self, entry: AuditEntry) {
+        self.audit_log.append(entry).await;
+        self.audit_log.flush().await;
     }
 }
 

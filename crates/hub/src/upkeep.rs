@@ -1,10 +1,11 @@
-//! Periodic work of a node: leases, old runs, overdue requests, old failures.
+//! Periodic work of a node: leases, requests to absent hosts, old runs, overdue requests, old failures.
 
 use std::sync::Arc;
 
 use tokio::time::{Instant, MissedTickBehavior, interval_at};
 
 use crate::auth::{now, now_ms};
+use crate::routing;
 use crate::services::Services;
 use crate::store::{HostLease, Retention, StoreError};
 use crate::uplink::lease_ms;
@@ -24,7 +25,10 @@ pub(crate) async fn run(services: Arc<Services>, keep: Retention) {
     loop {
         let done = tokio::select! {
             () = stop.cancelled() => return,
-            _ = leases.tick() => renew(&services).await,
+            _ = leases.tick() => {
+                routing::fail(&services, services.hosts.abandon_overdue());
+                renew(&services).await
+            }
             _ = cleanups.tick() => clean_up(&services, keep).await,
         };
         if let Err(error) = done {
@@ -35,7 +39,7 @@ pub(crate) async fn run(services: Arc<Services>, keep: Retention) {
 
 async fn renew(services: &Services) -> Result<(), StoreError> {
     let now_ms = now_ms();
-    let lease = HostLease { node: &services.node, lease_ms: now_ms + lease_ms(services), now_ms };
+    let lease = HostLease { node: &services.wakeups.node, lease_ms: now_ms + lease_ms(services), now_ms };
     services.store.renew_leases(&lease).await
 }
 

@@ -15,11 +15,12 @@ use wire::hub::v1::{
 
 use crate::api::PlainError;
 use crate::auth::{Credential, TokenDigest, now, now_ms};
-use crate::hosts::RpcWaiter;
 use crate::ingest::NotStored;
+use crate::routing;
 use crate::runs::{HostEvent, is_usable_id};
 use crate::services::{Services, addressed, message, timestamp};
-use crate::store::{ApprovalStatus, AuditEntry, EventBatch, HostClaim, HostLease, StoreError};
+use crate::store::{ApprovalStatus, AuditEntry, EventBatch, HostClaim, HostLease, RejectedEvent, StoreError};
+use crate::wakeups::Topic;
 
 /// Events that are stored together; further ones are read after these are stored.
 const EVENTS_PER_BATCH: usize = 1024;
@@ -90,13 +91,18 @@ pub(crate) async fn serve(
     let (link, closer) =
         websocket::link(stream, read_already, SocketRole::Server, &services.keepalive(), &limits);
     let Link { incoming, outgoing, writing } = link;
-    let lease =
-        HostLease { node: &services.node, lease_ms: now_ms() + lease_ms(&services), now_ms: now_ms() };
+    let lease = HostLease {
+        node: &services.wakeups.node,
+        lease_ms: now_ms() + lease_ms(&services),
+        now_ms: now_ms(),
+    };
     let connected = match services.store.connect_host(&host, &lease).await {
         Ok(generation) => generation,
         Err(error) => {
             tracing::error!(error = &error as &dyn std::error::Error, "connecting a host failed");
             closer.close(Close::new(Close::TRY_AGAIN, "the hub cannot access its database"));
+            drop((incoming, outgoing));
+            timeout(services.limits.closing, writing.finished()).await.ok();
             return;
         }
     };
@@ -104,6 +110,8 @@ pub(crate) async fn serve(
         connected.and_then(|number| Some((number, services.hosts.connect(&host, number, outgoing.clone())?)));
     let Some((generation, replaced)) = replaced else {
         closer.close(Close::new(REPLACED, "a newer connection of this host exists"));
+        drop((incoming, outgoing));
+        timeout(services.limits.closing, writing.finished()).await.ok();
         return;
     };
     tracing::info!(host, generation, "host connected");
@@ -169,7 +177,7 @@ impl HostSession {
                             return unavailable();
                         }
                     }
-                    Sorted::Rejected(rejected) => self.reject(&rejected).await,
+                    Sorted::Rejected(rejected, run) => self.reject(&rejected, run.as_deref()).await,
                 }
                 if batch.len() < EVENTS_PER_BATCH && bytes < BYTES_PER_BATCH {
                     // What has arrived already is stored in the same transaction.
@@ -188,7 +196,7 @@ impl HostSession {
             Incoming::TooLong { bytes } => {
                 let limit = self.services.limits.host_message_bytes;
                 let text = format!("message too large: {bytes} bytes (limit {limit})");
-                return Sorted::Rejected(rejection("too_large", text, None));
+                return Sorted::Rejected(rejection("too_large", text, None), None);
             }
         };
         let parsed = std::str::from_utf8(&bytes).map_err(|error| error.to_string());
@@ -196,7 +204,8 @@ impl HostSession {
         let envelope = match parsed {
             Ok(envelope) => envelope,
             Err(error) => {
-                return Sorted::Rejected(rejection("bad_message", format!("not a message: {error}"), None));
+                let rejected = rejection("bad_message", format!("not a message: {error}"), None);
+                return Sorted::Rejected(rejected, None);
             }
         };
         let is_event =
@@ -204,10 +213,10 @@ impl HostSession {
         if !is_event {
             return Sorted::Other(Box::new(envelope));
         }
-        let kind = envelope.kind.clone();
+        let (kind, run) = (envelope.kind.clone(), envelope.run_id.clone());
         match HostEvent::parse(envelope, &self.host, &timestamp()) {
             Ok(event) => Sorted::Event(Box::new(event)),
-            Err(error) => Sorted::Rejected(rejection(error.code(), error.to_string(), Some(kind))),
+            Err(error) => Sorted::Rejected(rejection(error.code(), error.to_string(), Some(kind)), run),
         }
     }
 
@@ -217,7 +226,7 @@ impl HostSession {
                 Ok(hello) => self.greet(hello).await?,
                 Err(error) => {
                     let rejected = rejection("bad_message", error.to_string(), Some(envelope.kind.clone()));
-                    self.reject(&rejected).await;
+                    self.reject(&rejected, None).await;
                 }
             },
             kind::RPC_RESPONSE => self.respond(envelope).await,
@@ -227,7 +236,7 @@ impl HostSession {
         self.first_message().await
     }
 
-    /// A host without `host.hello` also receives the decisions that it may have missed.
+    /// A host without `host.hello` also receives the decisions and requests that it may have missed.
     async fn first_message(&mut self) -> Result<(), StoreError> {
         if std::mem::replace(&mut self.is_greeted, true) {
             return Ok(());
@@ -237,15 +246,24 @@ impl HostSession {
         for command in sent.into_iter().filter_map(|approval| approval.command) {
             self.outgoing.respond(command.into()).await.ok();
         }
+        let (frames, failed) = self.services.hosts.take_over(&self.host, self.generation);
+        routing::fail(&self.services, failed);
+        for frame in frames {
+            self.outgoing.respond(frame).await.ok();
+        }
         Ok(())
     }
 
     async fn greet(&mut self, hello: HostHello) -> Result<(), StoreError> {
         let (name, version) = (crate::runs::clean(&hello.name), crate::runs::clean(&hello.version));
         self.services.store.describe_host(&self.host, &name, &version).await?;
-        for held in hello.runs.into_iter().take(RUNS_PER_HELLO).filter(|held| is_usable_id(&held.run_id)) {
-            let last_seq = self.services.store.last_seq(&held.run_id, &self.host).await?.unwrap_or(0);
-            self.acknowledge(held.run_id, last_seq).await;
+        let held = hello.runs.into_iter().map(|held| held.run_id).filter(|run| is_usable_id(run));
+        let held: Vec<String> = held.take(RUNS_PER_HELLO).collect();
+        let ids: Vec<&str> = held.iter().map(String::as_str).collect();
+        let stored = self.services.store.positions(&ids, Some(&self.host)).await?;
+        for run in held {
+            let last_seq = stored.get(&run).copied().unwrap_or(0);
+            self.acknowledge(run, last_seq).await;
         }
         let ready = HubReady { version: env!("CARGO_PKG_VERSION").to_owned(), generation: self.generation };
         self.outgoing.respond(message(kind::HUB_READY, &ready)).await.ok();
@@ -257,16 +275,13 @@ impl HostSession {
     async fn respond(&self, envelope: Envelope) {
         let Ok(response) = envelope.decode::<RpcResponse>() else {
             let text = "rpc.response needs request_id, ok and rpc_type".to_owned();
-            return self.reject(&rejection("bad_message", text, Some(envelope.kind))).await;
+            return self.reject(&rejection("bad_message", text, Some(envelope.kind)), None).await;
         };
         let envelope =
             Envelope { host_id: Some(self.host.clone()), ts: Some(timestamp()), seq: None, ..envelope };
         let Ok(frame) = serde_json::to_vec(&envelope).map(Bytes::from) else { return };
         for waiter in self.services.hosts.waiters(&self.host, &response.request_id) {
-            match waiter {
-                RpcWaiter::App(app) => drop(self.services.feed.respond(app, frame.clone())),
-                RpcWaiter::Hub(sender) => drop(sender.send(frame.clone())),
-            }
+            self.services.deliver(waiter, &frame);
         }
     }
 
@@ -275,11 +290,10 @@ impl HostSession {
         if events.is_empty() {
             return Ok(());
         }
-        let kinds: Vec<String> = events.iter().map(|event| event.kind.clone()).collect();
         let batch = EventBatch { host_id: self.host.clone(), events };
         let written = self.services.ingest.store(batch).await?;
-        for (index, error) in written.rejected {
-            self.reject(&rejection(error.code(), error.to_string(), kinds.get(index).cloned())).await;
+        for RejectedEvent { run_id, kind, error } in written.rejected {
+            self.reject(&rejection(error.code(), error.to_string(), Some(kind)), Some(&run_id)).await;
         }
         for run in written.runs.into_iter().filter(|run| run.last_seq > 0) {
             self.acknowledge(run.run_id, run.last_seq).await;
@@ -292,14 +306,16 @@ impl HostSession {
         self.outgoing.respond(message(kind::RUN_ACK, &RunAck { run_id, last_seq })).await.ok();
     }
 
-    async fn reject(&self, rejected: &MessageRejected) {
+    /// Rejects a message. With its run, so that the host stops sending one that belongs to another host.
+    async fn reject(&self, rejected: &MessageRejected, run: Option<&str>) {
         tracing::debug!(host = self.host, code = rejected.code, "rejected a message of a host");
-        self.outgoing.respond(message(kind::HUB_ERROR, rejected)).await.ok();
+        self.outgoing.respond(addressed(kind::HUB_ERROR, rejected, None, run)).await.ok();
     }
 
     /// Tells apps that the host has connected or disconnected.
     fn announce(&self, kind: &str, presence: &HostPresence) {
         self.services.feed.publish_frame(&addressed(kind, presence, Some(&self.host), None));
+        self.services.wakeups.publish(Topic::Host(self.host.as_str().into()));
     }
 
     /// Ends the connection: the host is offline unless a newer connection has replaced this one.
@@ -310,12 +326,14 @@ impl HostSession {
             reason = close.reason,
             "host disconnected"
         );
-        if !self.services.hosts.disconnect(&self.host, self.generation) {
-            return;
-        }
+        let Some(failed) = self.services.hosts.disconnect(&self.host, self.generation) else { return };
+        routing::fail(&self.services, failed);
         match self.services.store.disconnect_host(&self.host, self.generation, now_ms()).await {
-            // A newer connection to another node.
-            Ok(false) => return,
+            // A newer connection to another node, which does not know these requests.
+            Ok(false) => {
+                let elsewhere = self.services.hosts.abandon_host(&self.host);
+                return routing::fail(&self.services, elsewhere);
+            }
             Ok(true) => {}
             Err(error) => {
                 tracing::error!(error = &error as &dyn std::error::Error, "disconnecting a host failed")
@@ -329,7 +347,8 @@ impl HostSession {
 enum Sorted {
     Event(Box<HostEvent>),
     Other(Box<Envelope>),
-    Rejected(MessageRejected),
+    /// With the run that it names.
+    Rejected(MessageRejected, Option<String>),
 }
 
 pub(crate) fn rejection(code: &str, message: String, rejected_type: Option<String>) -> MessageRejected {

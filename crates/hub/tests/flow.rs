@@ -128,7 +128,7 @@ fn messages_are_paged_and_have_roles_and_texts() {
         "r",
         4,
         "run.input",
-        json!({ "actor": "cli", "input_id": "i", "text_redacted": "y", "text_sha256": "" }),
+        json!({ "actor": "cli", "user": "olga", "input_id": "i", "text_redacted": "y", "text_sha256": "" }),
     );
     host.event("r", 5, "tool.call", json!({ "request_id": "t", "tool": "rpc.fs.read", "actor": "web", "args": { "path": "é".repeat(3000) } }));
     host.event("r", 6, "tool.result", json!({ "request_id": "t", "tool": "rpc.fs.read", "actor": "web", "ok": false, "duration_ms": 3, "result": null, "error": "bad path" }));
@@ -155,6 +155,9 @@ fn messages_are_paged_and_have_roles_and_texts() {
     let text = |index: usize| messages[index]["text"].as_str().unwrap();
     assert_eq!((text(0), text(1), text(2), text(5)), ("run started", "line 2\n", "y", "run exited"));
     assert_eq!((&messages[2]["request_id"], &messages[2]["actor"]), (&json!("i"), &json!("cli")));
+    assert_eq!(messages[1]["data"], json!({ "stream": "stdout" }));
+    let input = json!({ "actor": "cli", "user": "olga", "input_id": "i", "text_sha256": "" });
+    assert_eq!(messages[2]["data"], input, "who typed is known after a reload");
     assert!(text(3).starts_with("tool.call rpc.fs.read {\"path\":") && text(3).ends_with('…'));
     assert_eq!(text(3).chars().count(), 2001);
     assert_eq!(text(4), "tool.result rpc.fs.read ok=false duration_ms=3 bad path");
@@ -162,6 +165,11 @@ fn messages_are_paged_and_have_roles_and_texts() {
     assert_eq!(last.as_array().unwrap()[..], messages.as_array().unwrap()[4..]);
     let before = hub.get_json(&format!("/runs/r/messages?limit=2&before_id={}", last[0]["id"]), &token);
     assert_eq!(before.as_array().unwrap()[..], messages.as_array().unwrap()[2..4]);
+    // Bytes that are no text are replayed exactly.
+    host.event("bytes", 1, "run.output", json!({ "stream": "stdout", "text": "\u{fffd}", "base64": "/w==" }));
+    host.acked("bytes", 1);
+    let exact = &hub.get_json("/runs/bytes/messages", &token)[0];
+    assert_eq!((&exact["text"], &exact["data"]["base64"]), (&json!("\u{fffd}"), &json!("/w==")));
     let quiet = hub.get_json("/runs/r/messages?include_output=false", &token);
     assert_eq!(quiet.as_array().unwrap().len(), 5);
     assert_eq!(hub.get_json("/runs/unknown/messages", &token), json!([]));
@@ -315,4 +323,72 @@ fn a_subscription_continues_without_gap_or_repeat() {
         let from = seen.iter().position(|seq| *seq == after + 1).unwrap();
         assert_eq!(seen[from..], (after + 1..=total).collect::<Vec<_>>(), "after {after}");
     }
+}
+
+/// Messages of an app that are none get an error; the next valid one works.
+#[test]
+fn bad_messages_of_an_app_get_an_error_and_the_rest_keeps_working() {
+    let hub = Running::start(Limits { app_message_bytes: 1 << 20, ..Limits::default() });
+    let token = hub.client("o", UserRole::Operator);
+    let mut host = ScriptedHost::connect(&hub, "h");
+    host.started("r");
+    host.acked("r", 1);
+    let mut app = app(&hub, &token);
+    let huge = format!(r#"{{"type":"run.send_input","run_id":"r","data":"{}"}}"#, "x".repeat(100 << 20));
+    for (text, code) in [
+        ("no json", "bad_message"),
+        ("[]", "bad_message"),
+        (r#"{"run_id":"r","data":{}}"#, "bad_message"),
+        (r#"{"type":"no.such.type","run_id":"r"}"#, "unknown_type"),
+        (huge.as_str(), "too_large"),
+    ] {
+        app.send_text(text);
+        assert_eq!(app.next("app.error")["data"]["code"], code, "{}", &text[..text.len().min(60)]);
+    }
+    app.send_message(tungstenite::Message::binary(vec![0xff, 0xfe])).unwrap();
+    assert_eq!(app.next("app.error")["data"]["code"], "bad_message");
+    app.send(&command("run.send_input", "r", json!({ "input_id": "i", "text": "x" })));
+    assert_eq!(host.socket.next("run.send_input")["data"]["text"], "x");
+}
+
+/// `replace` ends the earlier subscriptions, and `run.unsubscribe` one of them.
+#[test]
+fn an_app_receives_output_of_its_subscriptions_only() {
+    let hub = Running::start(Limits::default());
+    let token = hub.client("v", UserRole::Viewer);
+    let (mut host, mut app) = (ScriptedHost::connect(&hub, "h"), app(&hub, &token));
+    for run in ["a", "b", "c"] {
+        host.started(run);
+        host.acked(run, 1);
+    }
+    let mut round = 0;
+    let mut seen = |messages: &[Value]| -> Vec<String> {
+        messages.iter().for_each(|message| app.send(message));
+        app.send(&json!({ "type": "app.ping" }));
+        app.next("app.pong");
+        let last = 2 * round + 3;
+        host.output("a", round + 2);
+        host.output("b", round + 2);
+        host.output("c", last - 1);
+        // Every app receives what changes the state of a run.
+        host.event("c", last, "run.awaiting_input", json!({ "reason": "prompt" }));
+        let received = app.until(|message| message["run_id"] == "c" && message["seq"] == last);
+        round += 1;
+        let output = received.iter().filter(|message| message["type"] == "run.output");
+        output.map(|message| message["run_id"].as_str().unwrap().to_owned()).collect()
+    };
+    let subscribe = |run: &str, data: Value| command("run.subscribe", run, data);
+    assert_eq!(seen(&[]), ["a", "b", "c"]);
+    assert_eq!(seen(&[subscribe("a", json!({})), subscribe("b", json!({}))]), ["a", "b"]);
+    assert_eq!(seen(&[subscribe("c", json!({ "replace": true }))]), ["c"]);
+    assert_eq!(seen(&[subscribe("b", json!({})), command("run.unsubscribe", "c", json!({}))]), ["b"]);
+}
+
+#[test]
+fn a_token_of_a_client_that_does_not_refresh_is_valid_for_a_day() {
+    let hub = Running::start(Limits::default());
+    hub.user("ann", UserRole::Viewer, "right");
+    let login = hub.post("/auth/login", "", &json!({ "username": "ann", "password": "right" }));
+    let login: Value = serde_json::from_str(&login.body).unwrap();
+    assert_eq!((&login["expires_in"], &login["refresh_token"]), (&json!(86_400), &Value::Null), "{login}");
 }

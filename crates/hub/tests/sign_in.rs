@@ -130,3 +130,16 @@ fn a_thousand_tries_are_throttled_and_the_user_still_signs_in() {
     assert_eq!(login_from(&hub, home, "ann", "wrong"), 429);
     assert_eq!(login_from(&hub, home, "nobody", "right"), 429);
 }
+
+#[test]
+fn guesses_from_an_address_where_the_user_signs_in_are_limited_too() {
+    let limits = FailureLimits { of_user: 2, of_address: 2, window: 3600 };
+    let hub = Running::start(Limits { login_failures: limits, ..Limits::default() });
+    hub.user("ann", UserRole::Viewer, "right");
+    let home = [127, 0, 0, 1];
+    assert_eq!(login_from(&hub, home, "ann", "right"), 200);
+    let guess = |number: i64| login_from(&hub, home, "ann", &format!("guess {number}"));
+    let limit = limits.at_known_address().of_address;
+    assert!((0..limit).map(guess).all(|status| matches!(status, 401 | 429)));
+    assert_eq!(login_from(&hub, home, "ann", "right"), 429, "also with the right password");
+}

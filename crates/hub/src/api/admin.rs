@@ -1,8 +1,8 @@
-//! Administration: users, tokens, and the audit.
+//! Administration: users and tokens.
 
 use std::sync::Arc;
 
-use axum::extract::{Path, Query, State};
+use axum::extract::{Path, State};
 use axum::routing::{delete, get, post};
 use axum::{Json, Router};
 use http::StatusCode;
@@ -15,10 +15,7 @@ use crate::auth::{Secret, UserRole, now};
 use crate::enrolment;
 use crate::passwords;
 use crate::services::Services;
-use crate::store::{AuditEntry, AuditQuery, NewToken, TokenKind};
-
-/// The number of rows in one page of the audit.
-const MAX_AUDIT: i64 = 1000;
+use crate::store::{AuditEntry, NewToken, TokenKind};
 
 pub(super) fn routes() -> Router<Arc<Services>> {
     Router::new()
@@ -28,7 +25,6 @@ pub(super) fn routes() -> Router<Arc<Services>> {
         .route("/users/{name}/link", post(user_link))
         .route("/tokens", get(tokens).post(add_token))
         .route("/tokens/{name}", delete(remove_token))
-        .route("/audit", get(audit))
 }
 
 async fn me(Caller(principal): Caller) -> Json<Value> {
@@ -164,30 +160,4 @@ async fn remove_token(
     services.tokens.changed();
     services.audit(AuditEntry::new(principal.actor(), "token.remove", name)).await;
     Ok(StatusCode::NO_CONTENT)
-}
-
-#[derive(Deserialize)]
-struct AuditPage {
-    before_id: Option<i64>,
-    limit: Option<i64>,
-}
-
-async fn audit(
-    State(services): State<Arc<Services>>,
-    caller: Caller,
-    Query(page): Query<AuditPage>,
-) -> Result<Json<Vec<Value>>, PlainError> {
-    caller.with_role(UserRole::Admin)?;
-    let query = AuditQuery { before: page.before_id, limit: page.limit.unwrap_or(200).clamp(1, MAX_AUDIT) };
-    let rows = services.store.audit_entries(query).await?.into_iter().map(|entry| {
-        json!({
-            "id": entry.id,
-            "ts": entry.ts,
-            "actor": entry.actor,
-            "action": entry.action,
-            "target": entry.target,
-            "detail": entry.detail,
-        })
-    });
-    Ok(Json(rows.collect()))
 }

@@ -19,11 +19,14 @@ use crate::store::AuditEntry;
 
 /// The number of rows in the list of hosts.
 const MAX_HOSTS: i64 = 200;
+/// The number of directories in a list.
+const MAX_DIRECTORIES: i64 = 50;
 
 pub(super) fn routes() -> Router<Arc<Services>> {
     Router::new()
         .route("/hosts", get(list))
         .route("/hosts/{id}", delete(remove))
+        .route("/hosts/{id}/directories", get(directories))
         .route("/join-codes", post(join_code))
         .route("/server/logs/tail", get(log_tail))
 }
@@ -33,8 +36,31 @@ struct HostRow {
     id: String,
     name: Option<String>,
     version: Option<String>,
+    /// Whether it is older than the hub: then it should be upgraded.
+    is_older: bool,
     last_seen_at: String,
     online: bool,
+}
+
+/// The numbers of a version such as `0.2.0`; text around them is ignored.
+fn numbers(version: &str) -> Option<Vec<u64>> {
+    let words = version.split_whitespace().find(|word| word.starts_with(|c: char| c.is_ascii_digit()))?;
+    let core = words.split(['-', '+']).next()?;
+    core.split('.').map(|number| number.parse().ok()).collect()
+}
+
+fn is_older(version: Option<&str>) -> bool {
+    let (version, own) = (version.and_then(numbers), numbers(env!("CARGO_PKG_VERSION")));
+    version.is_some() && version < own
+}
+
+/// The working directories of the host's runs, the most recent first.
+async fn directories(
+    State(services): State<Arc<Services>>,
+    _caller: Caller,
+    Path(id): Path<String>,
+) -> Result<Json<Value>, PlainError> {
+    Ok(Json(json!({ "directories": services.store.recent_directories(&id, MAX_DIRECTORIES).await? })))
 }
 
 async fn list(
@@ -47,6 +73,7 @@ async fn list(
         last_seen_at: api_time(if host.node.is_some() { now_ms() } else { host.last_seen_ms }),
         id: host.id,
         name: host.name,
+        is_older: is_older(host.version.as_deref()),
         version: host.version,
     });
     Ok(Json(rows.collect()))
@@ -85,4 +112,19 @@ async fn log_tail(caller: Caller, Query(query): Query<LogQuery>) -> Result<Json<
     let max_bytes = query.max_bytes.unwrap_or(200_000).clamp(1, 2_000_000);
     let (text, truncated) = log::tail(lines, max_bytes).ok_or_else(|| PlainError::not_found("no log"))?;
     Ok(Json(LogsTailResult { path: "stderr".to_owned(), text, truncated }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_host_is_older_only_by_a_smaller_number() {
+        for older in ["0.1.9", "rexd 0.1.0", "0.0.1-beta"] {
+            assert!(is_older(Some(older)), "{older}");
+        }
+        for other in [Some(env!("CARGO_PKG_VERSION")), Some("99.0.0"), Some("unknown"), Some(""), None] {
+            assert!(!is_older(other), "{other:?}");
+        }
+    }
 }

@@ -2,9 +2,13 @@
 
 mod admin;
 mod approvals;
+mod audit;
 mod hosts;
+mod notices;
 mod openapi;
 mod runs;
+mod session;
+mod shares;
 mod sign_in;
 mod sockets;
 
@@ -17,9 +21,10 @@ use axum::response::{IntoResponse, Response};
 use http::header::{self, HeaderValue};
 use http::request::Parts;
 use http::{HeaderMap, StatusCode};
-use link::listen::{HandshakeError, HttpConnection, TooManyOfCaller, bearer_token};
+use link::listen::{HandshakeError, HttpConnection, TooManyOfCaller};
 
 use crate::auth::{Credential, Principal, UserRole};
+use crate::browser;
 use crate::routing::RouteError;
 use crate::services::Services;
 use crate::store::StoreError;
@@ -34,6 +39,10 @@ pub(crate) fn router(services: Arc<Services>) -> Router {
         .merge(hosts::routes())
         .merge(approvals::routes())
         .merge(admin::routes())
+        .merge(audit::routes())
+        .merge(session::routes())
+        .merge(shares::routes())
+        .merge(notices::routes())
         .merge(sockets::routes())
         .with_state(services)
 }
@@ -56,11 +65,11 @@ impl PlainError {
         PlainError::new(StatusCode::UNAUTHORIZED, message)
     }
 
-    fn not_found(message: impl Into<String>) -> PlainError {
+    pub(crate) fn not_found(message: impl Into<String>) -> PlainError {
         PlainError::new(StatusCode::NOT_FOUND, message)
     }
 
-    fn bad(message: impl Into<String>) -> PlainError {
+    pub(crate) fn bad(message: impl Into<String>) -> PlainError {
         PlainError::new(StatusCode::BAD_REQUEST, message)
     }
 
@@ -105,7 +114,7 @@ impl From<RouteError> for PlainError {
         let status = match &error {
             RouteError::UnknownRun | RouteError::UnknownHost => StatusCode::NOT_FOUND,
             RouteError::Unreachable(_) => StatusCode::BAD_GATEWAY,
-            RouteError::Forbidden { .. } => StatusCode::FORBIDDEN,
+            RouteError::Forbidden { .. } | RouteError::OutsideShare => StatusCode::FORBIDDEN,
             RouteError::Invalid(_) | RouteError::UnknownType => StatusCode::BAD_REQUEST,
             RouteError::Decision(error) => match error.code() {
                 "unknown_request" => StatusCode::NOT_FOUND,
@@ -147,10 +156,10 @@ impl FromRequestParts<Arc<Services>> for Caller {
     type Rejection = PlainError;
 
     async fn from_request_parts(parts: &mut Parts, services: &Arc<Services>) -> Result<Caller, PlainError> {
-        let token = bearer_token(&parts.headers).map_err(|_| PlainError::unauthorized("invalid token"))?;
-        let token = token.ok_or_else(|| PlainError::unauthorized("missing bearer token"))?;
-        let principal = services.tokens.principal(token).await?;
-        let principal = principal.ok_or_else(|| PlainError::unauthorized("invalid token"))?;
+        let found = browser::credentials(services, &parts.method, &parts.headers)?;
+        let (secret, _) = found.ok_or_else(|| PlainError::unauthorized("missing bearer token"))?;
+        let principal = browser::principal(services, secret).await?;
+        shares::confine(&principal, parts).await?;
         if let Some(connection) = parts.extensions.get::<Arc<HttpConnection>>() {
             connection.slot.authenticate_as(&connection_owner(&principal))?;
         }
@@ -164,6 +173,7 @@ fn connection_owner(principal: &Principal) -> Arc<str> {
         Credential::Token(id) => id.0.to_string().into(),
         Credential::SignIn(_, user) => format!("user:{}", user.0).into(),
         Credential::Host(id) => format!("host:{id}").into(),
+        Credential::Share(id, _) => format!("share:{}", id.0).into(),
     }
 }
 

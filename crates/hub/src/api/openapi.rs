@@ -1,4 +1,6 @@
-//! The description of the HTTP API in OpenAPI 3.1, from one table of operations.
+//! The description of the HTTP API in OpenAPI 3.1, from tables of operations.
+
+mod web;
 
 use serde_json::{Map, Value, json};
 
@@ -23,6 +25,10 @@ enum ResponseBody {
     Empty(u16),
     /// 200 with an object of this schema.
     Object(&'static str),
+    /// 201 with an object of this schema.
+    Created(&'static str),
+    /// 200 with text of this type.
+    Text(&'static str),
     /// 200 with an array of objects of this schema.
     Array(&'static str),
     /// 101: the connection becomes a WebSocket.
@@ -59,9 +65,9 @@ const fn change(
     Operation { method: "post", request, errors: &[400, 415, 422], ..read(path, summary, role, response) }
 }
 
-use ResponseBody::{Array, Empty, Object, WebSocket};
+use ResponseBody::{Array, Created, Empty, Object, Text, WebSocket};
 
-const LOGIN: &[&str] = &["username: string", "password: string", "refresh: boolean?"];
+const LOGIN: &[&str] = &["username: string", "password: string", "refresh: boolean?", "cookie: boolean?"];
 const INPUT: &[&str] = &["input_id: string", "text: string", "actor: string?"];
 const DECISION: &[&str] = &["decision: string", "reason: string?", "text: string?", "actor: string?"];
 const MESSAGES: &[&str] = &["limit: integer?", "before_id: integer?", "include_output: boolean?"];
@@ -76,7 +82,7 @@ const OPERATIONS: &[Operation] = &[
         "/auth/link",
         "Sign in with the code of a one-time link",
         None,
-        &["code: string", "refresh: boolean?"],
+        &["code: string", "refresh: boolean?", "cookie: boolean?"],
         Object("SignedIn"),
     ),
     change(
@@ -94,8 +100,16 @@ const OPERATIONS: &[Operation] = &[
         Empty(204),
     ),
     read("/me", "The user or client of the token", VIEWER, Object("Me")),
-    read("/runs", "The most recently active runs", VIEWER, Array("Run")),
-    read("/sessions", "The same as /runs", VIEWER, Array("Run")),
+    Operation {
+        query: web::RUNS,
+        errors: &[400],
+        ..read("/runs", "The most recently active runs", VIEWER, Array("Run"))
+    },
+    Operation {
+        query: web::RUNS,
+        errors: &[400],
+        ..read("/sessions", "The same as /runs", VIEWER, Array("Run"))
+    },
     Operation {
         query: &["limit: integer?"],
         errors: &[400],
@@ -167,11 +181,6 @@ const OPERATIONS: &[Operation] = &[
     },
     remove("/tokens/{name}", "Remove a token and close its connections"),
     Operation {
-        query: &["before_id: integer?", "limit: integer?"],
-        errors: &[400],
-        ..read("/audit", "Who did what, newest first", ADMIN, Array("AuditEntry"))
-    },
-    Operation {
         query: &["lines: integer?", "max_bytes: integer?"],
         errors: &[400, 404],
         ..read("/server/logs/tail", "The end of the hub's log", ADMIN, Object("LogTail"))
@@ -197,7 +206,7 @@ const OPERATIONS: &[Operation] = &[
     },
 ];
 
-/// The objects of responses, with their members.
+/// The objects of responses with their members.
 const SCHEMAS: &[(&str, &[&str])] = &[
     ("Health", &["name: string", "version: string"]),
     (
@@ -252,6 +261,7 @@ const SCHEMAS: &[(&str, &[&str])] = &[
             "id: string",
             "name: string|null",
             "version: string|null",
+            "is_older: boolean",
             "last_seen_at: string",
             "online: boolean",
         ],
@@ -286,23 +296,21 @@ const SCHEMAS: &[(&str, &[&str])] = &[
             "last_used_at: string|null",
         ],
     ),
-    ("NewToken", &["token: string"]),
-    (
-        "AuditEntry",
-        &["id: integer", "ts: string", "actor: string", "action: string", "target: string", "detail: string"],
-    ),
     ("LogTail", &["path: string", "text: string", "truncated: boolean"]),
 ];
 
 /// The description of the API.
 pub fn openapi() -> Value {
     let mut paths: Map<String, Value> = Map::new();
-    for operation in OPERATIONS {
+    for operation in OPERATIONS.iter().chain(web::OPERATIONS) {
         let path = paths.entry(operation.path).or_insert_with(|| json!({}));
         path[operation.method] = operation.describe();
     }
-    let schemas: Map<String, Value> =
-        SCHEMAS.iter().map(|(name, members)| ((*name).to_owned(), object(members))).collect();
+    let schemas: Map<String, Value> = SCHEMAS
+        .iter()
+        .chain(web::SCHEMAS)
+        .map(|(name, members)| ((*name).to_owned(), object(members)))
+        .collect();
     json!({
         "openapi": "3.1.0",
         "info": { "title": "rexhub", "version": env!("CARGO_PKG_VERSION") },
@@ -344,6 +352,11 @@ impl Operation {
         let named = |name: &str| json!({ "$ref": format!("#/components/schemas/{name}") });
         let (status, success) = match self.response {
             Empty(status) => (status, json!({ "description": "Done" })),
+            Created(name) => (201, json!({ "description": "Done", "content": content(named(name)) })),
+            Text(kind) => {
+                let schema = json!({ kind: { "schema": { "type": "string" } } });
+                (200, json!({ "description": "Done", "content": schema }))
+            }
             Object(name) => (200, json!({ "description": "Done", "content": content(named(name)) })),
             Array(name) => {
                 let schema = json!({ "type": "array", "items": named(name) });

@@ -15,10 +15,12 @@ use crate::auth::UserRole;
 use crate::routing;
 use crate::runs::{Run, RunStatus};
 use crate::services::{Services, timestamp};
-use crate::store::StoredEvent;
+use crate::store::{RunFilter, RunQuery, StoredEvent};
 
-/// The number of rows in a list of runs.
+/// The number of rows in a list of runs, if the request names none.
 const MAX_RUNS: i64 = 200;
+/// The largest number of rows that a request for runs can name.
+const MAX_RUNS_REQUESTED: i64 = 2000;
 /// The number of rows in a list of messages.
 const MAX_MESSAGES: i64 = 500;
 /// The limit on the text of a message about an operation, in characters; a longer one ends with an ellipsis.
@@ -86,11 +88,33 @@ impl From<Run> for RunRow {
     }
 }
 
+#[derive(Deserialize)]
+struct RunsQuery {
+    limit: Option<i64>,
+    host_id: Option<String>,
+    status: Option<RunFilter>,
+    q: Option<String>,
+    /// A `last_active_at`.
+    before: Option<String>,
+}
+
 async fn list(
     State(services): State<Arc<Services>>,
     _caller: Caller,
+    Query(query): Query<RunsQuery>,
 ) -> Result<Json<Vec<RunRow>>, PlainError> {
-    let runs = services.store.runs(MAX_RUNS).await?;
+    let before_ms = match query.before.map(|text| text.parse::<jiff::Timestamp>()).transpose() {
+        Ok(before) => before.map(jiff::Timestamp::as_millisecond),
+        Err(_) => return Err(PlainError::bad("before is a time such as 2026-01-31T12:00:00Z")),
+    };
+    let query = RunQuery {
+        limit: query.limit.unwrap_or(MAX_RUNS).clamp(1, MAX_RUNS_REQUESTED),
+        host_id: query.host_id.unwrap_or_default(),
+        status: query.status,
+        text: query.q.unwrap_or_default(),
+        before_ms,
+    };
+    let runs = services.store.find_runs(&query).await?;
     Ok(Json(runs.into_iter().map(RunRow::from).collect()))
 }
 
@@ -152,7 +176,7 @@ async fn messages(
 }
 
 fn message_row(event: StoredEvent) -> MessageRow {
-    let data = event.full_data();
+    let mut data = event.full_data();
     let (role, text) = match event.kind.as_str() {
         kind::RUN_OUTPUT => ("assistant", event.text.clone().unwrap_or_default()),
         kind::RUN_INPUT => ("user", event.text.clone().unwrap_or_default()),
@@ -162,7 +186,10 @@ fn message_row(event: StoredEvent) -> MessageRow {
         kind::RUN_INPUT => event.input_id,
         _ => event.request_id,
     };
-    let is_text = matches!(event.kind.as_str(), kind::RUN_OUTPUT | kind::RUN_INPUT);
+    // The text of output and input is a member of the row; the exact bytes and the user are not.
+    if let (true, Some(Value::Object(members))) = (role != "system", &mut data) {
+        members.retain(|name, _| !matches!(name.as_str(), "text" | "text_redacted"));
+    }
     MessageRow {
         id: event.id,
         seq: event.seq,
@@ -172,7 +199,7 @@ fn message_row(event: StoredEvent) -> MessageRow {
         actor: event.actor,
         request_id,
         text,
-        data: data.filter(|_| !is_text),
+        data,
     }
 }
 

@@ -3,14 +3,17 @@
 use std::sync::Arc;
 
 use axum::extract::State;
+use axum::response::{IntoResponse as _, Response};
 use axum::routing::post;
 use axum::{Extension, Json, Router};
+use http::header::SET_COOKIE;
 use http::{HeaderMap, StatusCode};
 use link::listen::HttpConnection;
 use serde::{Deserialize, Serialize};
 
 use super::{Caller, PlainError, client_address};
 use crate::auth::{Credential, Secret, TokenDigest, now};
+use crate::browser;
 use crate::services::Services;
 use crate::store::{AuditEntry, NewSignIn, User};
 
@@ -29,6 +32,9 @@ struct LoginRequest {
     /// Whether the client refreshes: then its access token is short.
     #[serde(default)]
     refresh: bool,
+    /// Whether the client is a browser: then the token is in a cookie, not in the response.
+    #[serde(default)]
+    cookie: bool,
 }
 
 #[derive(Deserialize)]
@@ -36,6 +42,8 @@ struct LinkRequest {
     code: String,
     #[serde(default)]
     refresh: bool,
+    #[serde(default)]
+    cookie: bool,
 }
 
 #[derive(Deserialize)]
@@ -67,14 +75,17 @@ async fn login(
     Extension(connection): Extension<Arc<HttpConnection>>,
     headers: HeaderMap,
     Json(request): Json<LoginRequest>,
-) -> Result<Json<SignedIn>, PlainError> {
+) -> Result<Response, PlainError> {
     let address = client_address(&services, &connection, &headers);
-    let LoginRequest { username, password, refresh } = request;
+    let LoginRequest { username, password, refresh, cookie } = request;
     let user = check(&services, &username, password, &address).await?;
-    services.store.login_succeeded((user.id, &user.name), &address, now()).await?;
+    services.store.login_succeeded((user.id, &user.name), &address, true, now()).await?;
     let entry = AuditEntry::new(format!("user:{}", user.name), "user.sign_in", &user.name);
     services.audit(entry.with_detail(address)).await;
-    begin(&services, user, refresh).await
+    match cookie {
+        true => browser::begin(&services, user).await,
+        false => Ok(begin(&services, user, refresh).await?.into_response()),
+    }
 }
 
 /// The user with this name and password. Takes the same time whether or not the user exists.
@@ -86,9 +97,13 @@ async fn check(
 ) -> Result<User, PlainError> {
     let limits = services.limits.login_failures;
     let throttled = || PlainError::too_many("too many failed attempts; try again later", 60);
-    let is_throttled = services.store.is_throttled(username, address, limits, now()).await?;
     let (is_known_address, is_own_address) = services.store.address_is_known(username, address).await?;
-    // From an address where users sign in, passwords are checked in any case: others cannot lock a user out.
+    // From an address where users sign in, more passwords are checked: others cannot lock a user out.
+    let before = if is_known_address { limits.at_known_address() } else { limits };
+    if services.store.is_throttled(username, address, before, now()).await? {
+        return Err(throttled());
+    }
+    let is_throttled = services.store.login_attempted(username, address, limits, now()).await?;
     if is_throttled && !is_known_address {
         return Err(throttled());
     }
@@ -98,7 +113,6 @@ async fn check(
     match user.filter(|_| is_right && (!is_throttled || is_own_address)) {
         Some(user) => Ok(user),
         None => {
-            services.store.login_failed(username, address, limits, now()).await?;
             tracing::info!(address, "a sign-in failed");
             match is_throttled {
                 true => Err(throttled()),
@@ -113,14 +127,17 @@ async fn link(
     Extension(connection): Extension<Arc<HttpConnection>>,
     headers: HeaderMap,
     Json(request): Json<LinkRequest>,
-) -> Result<Json<SignedIn>, PlainError> {
+) -> Result<Response, PlainError> {
     let user = services.store.redeem_sign_in_link(TokenDigest::of(request.code.trim()), now()).await?;
     let user = user.ok_or_else(|| PlainError::unauthorized("the link is unknown, used or expired"))?;
     let address = client_address(&services, &connection, &headers);
-    services.store.login_succeeded((user.id, &user.name), &address, now()).await?;
+    services.store.login_succeeded((user.id, &user.name), &address, false, now()).await?;
     let entry = AuditEntry::new(format!("user:{}", user.name), "user.sign_in_by_link", &user.name);
     services.audit(entry.with_detail(address)).await;
-    begin(&services, user, request.refresh).await
+    match request.cookie {
+        true => browser::begin(&services, user).await,
+        false => Ok(begin(&services, user, request.refresh).await?.into_response()),
+    }
 }
 
 /// Creates a sign-in of an authenticated user.
@@ -166,8 +183,9 @@ async fn refresh(
 async fn logout(
     State(services): State<Arc<Services>>,
     Caller(principal): Caller,
+    headers: HeaderMap,
     request: Option<Json<LogoutRequest>>,
-) -> Result<StatusCode, PlainError> {
+) -> Result<Response, PlainError> {
     let Credential::SignIn(id, user) = principal.credential else {
         return Err(PlainError::bad("a client token has no sign-in: remove it with `rexhub token remove`"));
     };
@@ -179,7 +197,9 @@ async fn logout(
     services.tokens.changed();
     let action = if is_everywhere { "user.sign_out_everywhere" } else { "user.sign_out" };
     services.audit(AuditEntry::new(principal.actor(), action, principal.name.as_ref())).await;
-    Ok(StatusCode::NO_CONTENT)
+    let mut response = StatusCode::NO_CONTENT.into_response();
+    response.headers_mut().extend(browser::removal(&services, &headers).map(|cookie| (SET_COOKIE, cookie)));
+    Ok(response)
 }
 
 fn new_secret() -> Result<Secret, PlainError> {

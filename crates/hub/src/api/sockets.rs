@@ -11,6 +11,7 @@ use serde::Deserialize;
 use tokio::time::timeout;
 
 use super::{PlainError, connection_owner};
+use crate::browser;
 use crate::live;
 use crate::rendezvous::UpgradeRequest;
 use crate::services::Services;
@@ -40,10 +41,15 @@ async fn app(
 ) -> Result<Response, PlainError> {
     let refused = || PlainError::unauthorized("missing/invalid token");
     let header = bearer_token(request.headers()).map_err(|_| refused())?.map(str::to_owned);
-    let principal = match header.or(query.token) {
-        Some(token) => Some(services.tokens.principal(&token).await?.ok_or_else(refused)?),
-        None if query.auth.as_deref() == Some("message") => None,
-        None => return Err(refused()),
+    let cookie = services.site.cookie(request.headers()).map(str::to_owned);
+    let principal = match (header.or(query.token), cookie) {
+        (Some(token), _) => Some(services.tokens.principal(&token).await?.ok_or_else(refused)?),
+        (None, _) if query.auth.as_deref() == Some("message") => None,
+        (None, Some(cookie)) => {
+            browser::require_origin(request.headers())?;
+            Some(services.tokens.principal(&cookie).await?.ok_or_else(refused)?)
+        }
+        (None, None) => return Err(refused()),
     };
     let handshake = WebSocketHandshake::from_request(&mut request)?;
     if let Some(principal) = &principal {
@@ -105,13 +111,16 @@ async fn client_rexd(
     let token = header.or(query.token).ok_or_else(refused)?;
     let principal = services.tokens.principal(&token).await.map_err(|error| failed(error.into()))?;
     let principal = principal.ok_or_else(refused)?;
-    if services.store.host(&host, 0).await.map_err(|error| failed(error.into()))?.is_none() {
+    let is_known = services.hosts.is_connected(&host)
+        || services.store.host(&host, 0).await.map_err(|error| failed(error.into()))?.is_some();
+    if !is_known {
         return Err(PlainError::not_found("unknown host_id").into_response());
     }
     let handshake = WebSocketHandshake::from_request(&mut request).map_err(|error| failed(error.into()))?;
     let owner = connection_owner(&principal);
     connection.slot.authenticate_as(&owner).map_err(|error| failed(error.into()))?;
-    services.audit(AuditEntry::new(principal.actor(), "host.rexd", host.as_str())).await;
+    // Not awaited: each command of `rex` opens a stream.
+    services.audit_log.append(AuditEntry::new(principal.actor(), "host.rexd", host.as_str())).await;
     let request = UpgradeRequest { handshake, connection };
     services.rendezvous.client_rexd(&host, &principal, request).await.map_err(|error| error.into_response())
 }

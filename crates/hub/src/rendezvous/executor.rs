@@ -12,8 +12,8 @@ use super::connection::{FrameForwarder, RelayConnection};
 use super::router::RouterMessage;
 use super::{ExecutorId, Rendezvous, UpgradeRequest, caller, queue};
 use crate::api_error::ApiError;
-use crate::auth::{Credential, Secret, now};
-use crate::store::{ExecutorClaim, TokenKind};
+use crate::auth::{Credential, Secret, TokenDigest, now, now_ms};
+use crate::store::{ExecutorClaim, NewTicket, TokenKind};
 
 /// The queue to an executor, in multiples of the harnesses' shared credit: as much again for resets.
 const QUEUE_FACTOR: usize = 2;
@@ -42,10 +42,21 @@ impl Rendezvous {
                 return Err(ApiError::forbidden("too_many_executors", message));
             }
         }
-        self.tickets.issue(executor.clone(), token.id, &self.limits).map_err(|error| {
+        let ticket = Secret::random().map_err(|error| {
             tracing::error!(%error, "no random bytes for a ticket");
             ApiError::unavailable("no_randomness", "the hub cannot create a ticket at the moment")
-        })
+        })?;
+        let now_ms = now_ms();
+        let new = NewTicket {
+            digest: ticket.digest(),
+            executor: executor.as_str(),
+            token: token.id,
+            now_ms,
+            ends_ms: now_ms.saturating_add(i64::try_from(self.limits.ticket.as_millis()).unwrap_or(i64::MAX)),
+            limit: i64::try_from(self.limits.tickets_per_executor).unwrap_or(i64::MAX),
+        };
+        self.tokens.store().add_ticket(new).await?;
+        Ok(ticket)
     }
 
     /// Redeems an executor's ticket and serves its connection on a task.
@@ -55,12 +66,12 @@ impl Rendezvous {
         ticket: &str,
         request: UpgradeRequest,
     ) -> Result<Response, ApiError> {
-        let token = match self.tickets.redeem(&executor, ticket) {
-            Some(token) if self.tokens.store().has_token(token).await? => token,
-            _ => {
-                let message = "the ticket is unknown, used or expired: register again";
-                return Err(ApiError::unauthenticated("bad_ticket", message));
-            }
+        let digest = TokenDigest::of(ticket);
+        // With its token, a ticket is removed too.
+        let Some(token) = self.tokens.store().redeem_ticket(digest, executor.as_str(), now_ms()).await?
+        else {
+            let message = "the ticket is unknown, used or expired: register again";
+            return Err(ApiError::unauthenticated("bad_ticket", message));
         };
         let UpgradeRequest { handshake, connection } = request;
         connection.slot.authenticate_as(&caller(token))?;

@@ -9,13 +9,12 @@ mod harness;
 mod queue;
 mod rexd;
 mod router;
-mod ticket;
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use link::task::Tasks;
 use tokio_util::sync::CancellationToken;
-use tokio_util::task::TaskTracker;
 
 use crate::api_error::ApiError;
 use crate::auth::{Credential, Tokens};
@@ -25,7 +24,6 @@ use connection::CloseReason;
 use link::ByteBudget;
 use link::listen::{HttpConnection, WebSocketHandshake};
 use router::{StreamRouterHandle, WeakStreamRouterHandle};
-use ticket::Tickets;
 
 /// The limit on the length of an executor's id, in bytes.
 const MAX_ID_BYTES: usize = 128;
@@ -60,11 +58,10 @@ pub(crate) struct Rendezvous {
     /// The bytes of all frames.
     budget: ByteBudget,
     tokens: Tokens,
-    tickets: Tickets,
     /// The running routers. Their connections keep them running, not this map.
     routers: Mutex<HashMap<ExecutorId, WeakStreamRouterHandle>>,
     stop: CancellationToken,
-    tasks: TaskTracker,
+    tasks: Tasks,
 }
 
 impl Rendezvous {
@@ -73,10 +70,9 @@ impl Rendezvous {
         budget: ByteBudget,
         tokens: Tokens,
         stop: CancellationToken,
-        tasks: TaskTracker,
+        tasks: Tasks,
     ) -> Rendezvous {
-        let (tickets, routers) = (Tickets::default(), Mutex::default());
-        Rendezvous { limits, budget, tokens, tickets, routers, stop, tasks }
+        Rendezvous { limits, budget, tokens, routers: Mutex::default(), stop, tasks }
     }
 
     /// The router of an executor; started if it is not running.

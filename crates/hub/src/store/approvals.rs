@@ -122,13 +122,27 @@ impl Store {
         query.fetch_all(&self.read).await?.iter().map(approval).collect()
     }
 
-    /// Settles requests that the host stopped waiting for before `before_ms` without saying so. Returns how many.
+    /// Settles requests that no user has decided and that the host stopped waiting for before `before_ms` without saying so.
+    /// Returns how many. What became of a decision that was sent, only the host can say.
     pub async fn expire_approvals(&self, before_ms: i64) -> Result<u64, StoreError> {
+        let mut transaction = self.begin().await?;
+        // The run waits no longer either; its status changes with the next event in any case.
+        sqlx::query(
+            "UPDATE runs SET status = 'running', pending_seq = NULL, pending_request_id = NULL, pending_reason = NULL, \
+             pending_prompt = NULL, pending_op_tool = NULL, pending_op_args_summary = NULL \
+             WHERE status = 'awaiting_approval' AND EXISTS (SELECT 1 FROM approvals a WHERE a.run_id = runs.id \
+             AND a.request_id = runs.pending_request_id AND a.status IN ('pending', 'sent') AND a.expires_ms < $1)",
+        )
+        .bind(before_ms)
+        .execute(&mut *transaction)
+        .await?;
         let expired = sqlx::query(
             "UPDATE approvals SET status = 'decided', decision = 'timeout', decided_ms = $1, command = NULL \
-             WHERE status IN ('pending', 'sent') AND expires_ms < $1",
+             WHERE status = 'pending' AND expires_ms < $1",
         );
-        Ok(expired.bind(before_ms).execute(&self.write).await?.rows_affected())
+        let expired = expired.bind(before_ms).execute(&mut *transaction).await?.rows_affected();
+        transaction.commit().await?;
+        Ok(expired)
     }
 }
 
@@ -151,17 +165,28 @@ pub(super) async fn apply(
         .bind(i64::from(is_typed))
         .bind(now_ms)
         .bind(expires_ms),
+        // The host has the last word, also about a request that this hub has settled as overdue. Its word is less exact than
+        // the user's.
         ApprovalChange::Decided { request_id, decision, user, reason } => sqlx::query(
-            "UPDATE approvals SET status = 'decided', decision = CASE WHEN decision IS NOT NULL AND $3 IN ('approve', 'deny') \
-             THEN decision ELSE $3 END, decided_by = COALESCE(decided_by, $4), reason = COALESCE(reason, $5), \
-             decided_ms = COALESCE(decided_ms, $6), command = NULL \
-             WHERE run_id = $1 AND request_id = $2 AND status IN ('pending', 'sent')",
+            "UPDATE approvals SET status = 'decided', decision = CASE WHEN ($3 = 'approve' AND decision = 'approve_for_session') \
+             OR ($3 = 'deny' AND decision = 'abort') THEN decision ELSE $3 END, decided_by = COALESCE($4, decided_by), \
+             reason = COALESCE($5, reason), decided_ms = COALESCE(decided_ms, $6), command = NULL \
+             WHERE run_id = $1 AND request_id = $2",
         )
         .bind(run)
         .bind(request_id)
         .bind(decision)
         .bind(user)
         .bind(reason)
+        .bind(now_ms),
+        ApprovalChange::Done { request_id, decision } => sqlx::query(
+            "UPDATE approvals SET status = 'decided', decision = COALESCE(decision, $3), \
+             decided_ms = COALESCE(decided_ms, $4), command = NULL \
+             WHERE run_id = $1 AND request_id = $2 AND status IN ('pending', 'sent')",
+        )
+        .bind(run)
+        .bind(request_id)
+        .bind(decision)
         .bind(now_ms),
         ApprovalChange::Typed => sqlx::query(
             "UPDATE approvals SET status = 'decided', decision = COALESCE(decision, 'input'), \

@@ -24,12 +24,32 @@ pub struct AuditEntry {
 }
 
 /// Which rows of the audit to read.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Default)]
 pub struct AuditQuery {
     /// Only rows before this one.
     pub before: Option<i64>,
     /// The number of rows.
     pub limit: i64,
+    /// Only rows whose actor contains this text.
+    pub actor: String,
+    /// Only rows whose action contains this text.
+    pub action: String,
+    /// Only rows whose target contains this text.
+    pub target: String,
+    /// Only rows from this second on.
+    pub since: Option<jiff::Timestamp>,
+    /// Only rows before this second.
+    pub until: Option<jiff::Timestamp>,
+}
+
+/// A pattern that matches texts that contain this one.
+pub(super) fn containing(text: &str) -> String {
+    format!("%{}%", text.replace('\\', "\\\\").replace('%', "\\%").replace('_', "\\_"))
+}
+
+/// A time as the beginning of stored ones, which have fractions of different lengths.
+fn second(time: Option<jiff::Timestamp>, missing: &str) -> String {
+    time.map_or_else(|| missing.to_owned(), |time| time.strftime("%Y-%m-%dT%H:%M:%S").to_string())
 }
 
 impl AuditEntry {
@@ -77,23 +97,33 @@ impl AuditEntry {
 impl Store {
     /// Appends a row to the audit.
     pub async fn audit(&self, entry: AuditEntry) -> Result<(), StoreError> {
-        let entry = entry.clean();
+        self.append_audit(vec![entry]).await
+    }
+
+    /// Appends rows to the audit, in this order, all or none.
+    pub async fn append_audit(&self, entries: Vec<AuditEntry>) -> Result<(), StoreError> {
+        if entries.is_empty() {
+            return Ok(());
+        }
         let mut transaction = self.begin().await?;
         // Locks the head, so that rows of several nodes have one order.
         let head = sqlx::query("UPDATE audit_head SET hash = hash WHERE id = 1 RETURNING hash");
-        let before: String = head.fetch_one(&mut *transaction).await?.try_get("hash")?;
-        let hash = entry.hash(&before);
-        sqlx::query(
-            "INSERT INTO audit (ts, actor, action, target, detail, hash) VALUES ($1, $2, $3, $4, $5, $6)",
-        )
-        .bind(&entry.ts)
-        .bind(&entry.actor)
-        .bind(&entry.action)
-        .bind(&entry.target)
-        .bind(&entry.detail)
-        .bind(&hash)
-        .execute(&mut *transaction)
-        .await?;
+        let mut hash: String = head.fetch_one(&mut *transaction).await?.try_get("hash")?;
+        for entry in entries {
+            let entry = entry.clean();
+            hash = entry.hash(&hash);
+            sqlx::query(
+                "INSERT INTO audit (ts, actor, action, target, detail, hash) VALUES ($1, $2, $3, $4, $5, $6)",
+            )
+            .bind(entry.ts)
+            .bind(entry.actor)
+            .bind(entry.action)
+            .bind(entry.target)
+            .bind(entry.detail)
+            .bind(&hash)
+            .execute(&mut *transaction)
+            .await?;
+        }
         sqlx::query("UPDATE audit_head SET hash = $1 WHERE id = 1")
             .bind(&hash)
             .execute(&mut *transaction)
@@ -102,12 +132,19 @@ impl Store {
     }
 
     /// Rows of the audit, newest first.
-    pub async fn audit_entries(&self, query: AuditQuery) -> Result<Vec<AuditEntry>, StoreError> {
+    pub async fn audit_entries(&self, query: &AuditQuery) -> Result<Vec<AuditEntry>, StoreError> {
         let rows = sqlx::query(
-            "SELECT id, ts, actor, action, target, detail FROM audit WHERE id < $1 ORDER BY id DESC LIMIT $2",
+            "SELECT id, ts, actor, action, target, detail FROM audit WHERE id < $1 AND actor LIKE $3 ESCAPE '\\' \
+             AND action LIKE $4 ESCAPE '\\' AND target LIKE $5 ESCAPE '\\' AND ts >= $6 AND ts < $7 \
+             ORDER BY id DESC LIMIT $2",
         )
         .bind(query.before.unwrap_or(i64::MAX))
         .bind(query.limit)
+        .bind(containing(&query.actor))
+        .bind(containing(&query.action))
+        .bind(containing(&query.target))
+        .bind(second(query.since, ""))
+        .bind(second(query.until, "9999"))
         .fetch_all(&self.read)
         .await?;
         rows.iter().map(entry).collect()

@@ -1,6 +1,6 @@
 //! Events: written in batches of many runs in one transaction, read from a cursor.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fmt::Write as _;
 
 use bytes::Bytes;
@@ -11,13 +11,13 @@ use sqlx::query::Query;
 use sqlx::{Any, AssertSqlSafe, Row as _};
 use wire::hub::v1::{RunLost, kind};
 
-use super::{AnyTransaction, Dialect, Store, StoreError, approvals, runs};
+use super::{AnyTransaction, Dialect, READ_RETRIES, Store, StoreError, approvals, counters, runs};
 use crate::runs::{EventRejected, HostEvent, Run, clean, event_frame};
 
 /// Events beyond the first gap of a run; one further ahead is rejected.
 const MAX_AHEAD: i64 = 100_000;
 /// Rows of one statement, from large to small: few numbers, so that few statements are prepared.
-const CHUNKS: [usize; 4] = [128, 32, 8, 1];
+const CHUNKS: [usize; 8] = [128, 64, 32, 16, 8, 4, 2, 1];
 const EVENT_COLUMNS: [&str; 11] =
     ["run_id", "seq", "ts", "type", "stream", "actor", "input_id", "request_id", "text", "data", "stored_ms"];
 
@@ -35,8 +35,19 @@ pub struct EventBatch {
 pub struct WrittenBatch {
     /// The runs of the batch.
     pub runs: Vec<RunProgress>,
-    /// Rejected events by their index in the batch.
-    pub rejected: Vec<(usize, EventRejected)>,
+    /// Rejected events.
+    pub rejected: Vec<RejectedEvent>,
+}
+
+/// An event that was not stored.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RejectedEvent {
+    /// The run that it names.
+    pub run_id: String,
+    /// Its type.
+    pub kind: String,
+    /// Why it was not stored.
+    pub error: EventRejected,
 }
 
 /// How far the events of a run are stored.
@@ -85,6 +96,8 @@ struct OpenRun {
     beyond: BTreeMap<i64, i64>,
     /// The new events as (batch, index).
     new: Vec<(usize, usize)>,
+    /// Whether only the counters were read, and are to be written.
+    has_only_counters: bool,
 }
 
 impl Store {
@@ -99,7 +112,6 @@ impl Store {
         let mut written: Vec<WrittenBatch> = batches.iter().map(|_| WrittenBatch::default()).collect();
         sort_out(batches, &mut open, &mut written);
         let (mut new, mut changes) = (Vec::new(), Vec::new());
-        let mut changed: Vec<&Run> = Vec::new();
         for entry in open.values_mut() {
             entry.new.sort_by_key(|(batch, index)| batches[*batch].events[*index].seq);
             for (batch, index) in &entry.new {
@@ -117,11 +129,12 @@ impl Store {
                 entry.run.last_seq = contiguous(entry.run.last_seq, &entry.beyond);
             }
         }
-        changed.extend(open.values().filter(|entry| !entry.new.is_empty()).map(|entry| &entry.run));
-        // One order on all nodes, so that two transactions cannot wait for each other.
-        changed.sort_by(|one, two| one.id.cmp(&two.id));
-        insert_events(&mut transaction, &new, now_ms).await?;
-        upsert_runs(&mut transaction, &changed).await?;
+        let entries = open.values().filter(|entry| !entry.new.is_empty());
+        let (counted, changed): (Vec<&OpenRun>, Vec<&OpenRun>) =
+            entries.partition(|entry| entry.has_only_counters);
+        insert_events((&mut transaction, self.dialect), &new, now_ms).await?;
+        runs::upsert((&mut transaction, self.dialect), &in_order(changed)).await?;
+        counters::update((&mut transaction, self.dialect), &in_order(counted), now_ms).await?;
         for (run, host, change) in changes {
             approvals::apply(&mut transaction, (&run, &host), change, now_ms).await?;
         }
@@ -139,20 +152,34 @@ impl Store {
         batches: &[EventBatch],
         now_ms: i64,
     ) -> Result<HashMap<String, OpenRun>, StoreError> {
-        let mut wanted: BTreeMap<&str, &str> = BTreeMap::new();
+        let (mut wanted, mut changing): (BTreeMap<&str, &str>, HashSet<&str>) = Default::default();
         for batch in batches {
             for event in &batch.events {
                 wanted.entry(&event.run_id).or_insert(&batch.host_id);
+                if !counters::only_counts(event) {
+                    changing.insert(&event.run_id);
+                }
             }
         }
         let ids: Vec<&str> = wanted.keys().copied().collect();
-        let mut open = self.load_runs(transaction, &ids).await?;
+        let mut open = match self.dialect {
+            // Rows are locked in one order, so they are read together.
+            Dialect::Postgres => self.load_runs(transaction, &ids, changing.is_empty()).await?,
+            Dialect::Sqlite => {
+                let (changing, counted): (Vec<&str>, Vec<&str>) =
+                    ids.iter().partition(|id| changing.contains(*id));
+                let mut open = self.load_runs(transaction, &changing, false).await?;
+                open.extend(self.load_runs(transaction, &counted, true).await?);
+                open
+            }
+        };
         let missing: Vec<&str> = ids.into_iter().filter(|id| !open.contains_key(*id)).collect();
         if !missing.is_empty() {
             let new: Vec<Run> = missing.iter().map(|id| Run::new(id, wanted[id], now_ms)).collect();
-            insert_runs(transaction, &new.iter().collect::<Vec<_>>(), "DO NOTHING").await?;
+            runs::insert((&mut *transaction, self.dialect), &new.iter().collect::<Vec<_>>(), "DO NOTHING")
+                .await?;
             // Another node may have created one of them for another host.
-            open.extend(self.load_runs(transaction, &missing).await?);
+            open.extend(self.load_runs(transaction, &missing, false).await?);
         }
         for entry in open.values_mut().filter(|entry| entry.run.highest_seq > entry.run.last_seq) {
             entry.beyond = beyond(transaction, &entry.run).await?;
@@ -164,27 +191,50 @@ impl Store {
         &self,
         transaction: &mut AnyTransaction<'_>,
         ids: &[&str],
+        has_only_counters: bool,
     ) -> Result<HashMap<String, OpenRun>, StoreError> {
+        let columns = if has_only_counters { counters::COLUMNS } else { "*" };
         let lock = match self.dialect {
             Dialect::Sqlite => "",
             Dialect::Postgres => " ORDER BY id FOR UPDATE",
         };
         let mut open = HashMap::with_capacity(ids.len());
         for chunk in chunks(ids) {
-            let marks: Vec<String> = (1..=chunk.len()).map(|number| format!("${number}")).collect();
-            let sql = format!("SELECT * FROM runs WHERE id IN ({}){lock}", marks.join(", "));
+            let sql = format!(
+                "SELECT {columns} FROM runs WHERE id IN ({}){lock}",
+                self.dialect.marks(0, chunk.len())
+            );
             let query = chunk.iter().fold(sqlx::query(AssertSqlSafe(sql)), |query, id| query.bind(*id));
             for row in query.fetch_all(&mut **transaction).await? {
-                let run = runs::run(&row)?;
+                let run = if has_only_counters { counters::run(&row) } else { runs::run(&row) }?;
                 let (id, before) = (run.id.clone(), run.last_seq);
-                open.insert(id, OpenRun { run, before, beyond: BTreeMap::new(), new: Vec::new() });
+                let (beyond, new) = (BTreeMap::new(), Vec::new());
+                open.insert(id, OpenRun { run, before, beyond, new, has_only_counters });
             }
         }
         Ok(open)
     }
 
-    /// Events of a run with a number over `after` and up to `to`, in order.
+    /// Events of a run with a number over `after` and up to `to`, in order. Repeated if only the connection failed.
     pub async fn events_after(
+        &self,
+        run: &str,
+        range: (i64, i64),
+        limit: i64,
+    ) -> Result<Vec<StoredEvent>, StoreError> {
+        let mut delays = READ_RETRIES.iter();
+        loop {
+            match self.read_events(run, range, limit).await {
+                Err(error) if error.is_transient() => match delays.next() {
+                    Some(delay) => tokio::time::sleep(*delay).await,
+                    None => return Err(error),
+                },
+                read => return read,
+            }
+        }
+    }
+
+    async fn read_events(
         &self,
         run: &str,
         (after, to): (i64, i64),
@@ -202,8 +252,8 @@ impl Store {
         rows.iter().map(event).collect()
     }
 
-    /// The last events of a run before a row, oldest first; without output if `with_output` is false. Events that only
-    /// repeat the state of the run are left out.
+    /// The last events of a run before the one in this row, in the order of the run; without output if `with_output` is
+    /// false. Events that only repeat the state of the run are left out.
     pub async fn messages(
         &self,
         run: &str,
@@ -212,11 +262,20 @@ impl Store {
         limit: i64,
     ) -> Result<Vec<StoredEvent>, StoreError> {
         let hidden = if with_output { "" } else { kind::RUN_OUTPUT };
+        let before = match before {
+            None => i64::MAX,
+            Some(row) => sqlx::query_scalar("SELECT seq FROM events WHERE id = $1 AND run_id = $2")
+                .bind(row)
+                .bind(run)
+                .fetch_optional(&self.read)
+                .await?
+                .unwrap_or(i64::MAX),
+        };
         let rows = sqlx::query(
-            "SELECT * FROM events WHERE run_id = $1 AND id < $2 AND type <> $3 AND type <> $4 ORDER BY id DESC LIMIT $5",
+            "SELECT * FROM events WHERE run_id = $1 AND seq < $2 AND type <> $3 AND type <> $4 ORDER BY seq DESC LIMIT $5",
         )
         .bind(run)
-        .bind(before.unwrap_or(i64::MAX))
+        .bind(before)
         .bind(kind::RUN_AWAITING_INPUT)
         .bind(hidden)
         .bind(limit)
@@ -231,16 +290,27 @@ fn sort_out(batches: &[EventBatch], open: &mut HashMap<String, OpenRun>, written
     for (number, (batch, outcome)) in batches.iter().zip(written).enumerate() {
         for (index, event) in batch.events.iter().enumerate() {
             let Some(entry) = open.get_mut(&event.run_id) else { continue };
+            let mut reject = |error| {
+                let (run_id, kind) = (event.run_id.clone(), event.kind.clone());
+                outcome.rejected.push(RejectedEvent { run_id, kind, error });
+            };
             if entry.run.host_id != batch.host_id {
-                outcome.rejected.push((index, EventRejected::NotYourRun));
+                reject(EventRejected::NotYourRun);
             } else if event.first_seq > entry.run.last_seq + MAX_AHEAD {
-                outcome.rejected.push((index, EventRejected::TooFarAhead(MAX_AHEAD)));
+                reject(EventRejected::TooFarAhead(MAX_AHEAD));
             } else if event.seq > entry.run.last_seq && !entry.beyond.contains_key(&event.seq) {
                 entry.beyond.insert(event.seq, event.first_seq);
                 entry.new.push((number, index));
             }
         }
     }
+}
+
+/// The runs in one order on all nodes, so that two transactions cannot wait for each other.
+fn in_order(entries: Vec<&OpenRun>) -> Vec<&Run> {
+    let mut runs: Vec<&Run> = entries.into_iter().map(|entry| &entry.run).collect();
+    runs.sort_by(|one, two| one.id.cmp(&two.id));
+    runs
 }
 
 /// The last number before the first gap.
@@ -250,20 +320,18 @@ fn contiguous(last: i64, beyond: &BTreeMap<i64, i64>) -> i64 {
 }
 
 fn progress(batch: &EventBatch, open: &HashMap<String, OpenRun>) -> Vec<RunProgress> {
-    let mut seen: Vec<RunProgress> = Vec::new();
+    let (mut runs, mut seen) = (Vec::new(), HashSet::new());
     for event in &batch.events {
         let Some(entry) = open.get(&event.run_id).filter(|entry| entry.run.host_id == batch.host_id) else {
             continue;
         };
-        if seen.last().is_none_or(|last| last.run_id != event.run_id)
-            && seen.iter().all(|known| known.run_id != event.run_id)
-        {
+        if seen.insert(event.run_id.as_str()) {
             let (run_id, before) = (event.run_id.clone(), entry.before);
             let (last_seq, highest_seq) = (entry.run.last_seq, entry.run.highest_seq);
-            seen.push(RunProgress { run_id, before, last_seq, highest_seq });
+            runs.push(RunProgress { run_id, before, last_seq, highest_seq });
         }
     }
-    seen
+    runs
 }
 
 /// The stored events beyond the first gap of a run.
@@ -285,7 +353,7 @@ async fn beyond(transaction: &mut AnyTransaction<'_>, run: &Run) -> Result<BTree
 }
 
 /// Splits rows so that statements have few different lengths.
-fn chunks<T>(mut rows: &[T]) -> Vec<&[T]> {
+pub(super) fn chunks<T>(mut rows: &[T]) -> Vec<&[T]> {
     let mut split = Vec::new();
     while !rows.is_empty() {
         let size = CHUNKS.into_iter().find(|size| *size <= rows.len()).unwrap_or(1);
@@ -297,25 +365,29 @@ fn chunks<T>(mut rows: &[T]) -> Vec<&[T]> {
 }
 
 /// `INSERT INTO table (columns) VALUES ($1, …), … ON CONFLICT …`.
-fn insertion(table: &str, columns: &[&str], rows: usize, conflict: &str) -> String {
+pub(super) fn insertion(
+    dialect: Dialect,
+    table: &str,
+    columns: &[&str],
+    rows: usize,
+    conflict: &str,
+) -> String {
     let mut sql = format!("INSERT INTO {table} ({}) VALUES ", columns.join(", "));
     for row in 0..rows {
-        let marks: Vec<String> =
-            (1..=columns.len()).map(|mark| format!("${}", row * columns.len() + mark)).collect();
         let comma = if row == 0 { "" } else { ", " };
         // Writing to a string cannot fail.
-        write!(sql, "{comma}({})", marks.join(", ")).ok();
+        write!(sql, "{comma}({})", dialect.marks(row * columns.len(), columns.len())).ok();
     }
     sql + " ON CONFLICT " + conflict
 }
 
 async fn insert_events(
-    transaction: &mut AnyTransaction<'_>,
+    (transaction, dialect): (&mut AnyTransaction<'_>, Dialect),
     new: &[&HostEvent],
     now_ms: i64,
 ) -> Result<(), StoreError> {
     for chunk in chunks(new) {
-        let sql = insertion("events", &EVENT_COLUMNS, chunk.len(), "DO NOTHING");
+        let sql = insertion(dialect, "events", &EVENT_COLUMNS, chunk.len(), "DO NOTHING");
         let query = sqlx::query(AssertSqlSafe(sql));
         chunk
             .iter()
@@ -326,7 +398,7 @@ async fn insert_events(
     Ok(())
 }
 
-type AnyQuery<'q> = Query<'q, Any, AnyArguments>;
+pub(super) type AnyQuery<'q> = Query<'q, Any, AnyArguments>;
 
 fn bind_event<'q>(query: AnyQuery<'q>, event: &HostEvent, now_ms: i64) -> AnyQuery<'q> {
     let column = |name: &str| event.fields.get(name).and_then(Value::as_str).map(clean);
@@ -364,50 +436,6 @@ fn output_columns(event: &HostEvent) -> (Option<String>, Option<String>) {
         }
         text => (text.map(clean), event.data.as_deref().map(|data| data.get().to_owned())),
     }
-}
-
-async fn upsert_runs(transaction: &mut AnyTransaction<'_>, changed: &[&Run]) -> Result<(), StoreError> {
-    let sets: Vec<String> =
-        runs::COLUMNS[2..].iter().map(|column| format!("{column} = excluded.{column}")).collect();
-    insert_runs(transaction, changed, &format!("(id) DO UPDATE SET {}", sets.join(", "))).await
-}
-
-async fn insert_runs(
-    transaction: &mut AnyTransaction<'_>,
-    rows: &[&Run],
-    conflict: &str,
-) -> Result<(), StoreError> {
-    for chunk in chunks(rows) {
-        let query = sqlx::query(AssertSqlSafe(insertion("runs", &runs::COLUMNS, chunk.len(), conflict)));
-        chunk.iter().fold(query, |query, run| bind_run(query, run)).execute(&mut **transaction).await?;
-    }
-    Ok(())
-}
-
-fn bind_run<'q>(query: AnyQuery<'q>, run: &Run) -> AnyQuery<'q> {
-    let pending = run.pending.clone();
-    let (seq, pending) = (pending.as_ref().map(|pending| pending.seq), pending.unwrap_or_default());
-    query
-        .bind(run.id.clone())
-        .bind(run.host_id.clone())
-        .bind(run.tool.clone())
-        .bind(run.cwd.clone())
-        .bind(run.command.clone())
-        .bind(run.status.word())
-        .bind(run.started_ms)
-        .bind(run.active_ms)
-        .bind(run.ended_ms)
-        .bind(run.exit_code)
-        .bind(seq)
-        .bind(pending.request_id)
-        .bind(pending.reason)
-        .bind(pending.prompt)
-        .bind(pending.op_tool)
-        .bind(pending.op_args_summary)
-        .bind(run.last_seq)
-        .bind(run.highest_seq)
-        .bind(run.state_seq)
-        .bind(run.bytes)
 }
 
 fn event(row: &AnyRow) -> Result<StoredEvent, StoreError> {

@@ -101,6 +101,8 @@ impl Store {
 
     /// The generation of a new connection of this host, which this node now serves. `None` if the host was removed.
     pub async fn connect_host(&self, id: &str, lease: &HostLease<'_>) -> Result<Option<i64>, StoreError> {
+        // Outside of a transaction, SQLite returns the row before it commits, and a failure to commit would not be seen.
+        let mut transaction = self.begin().await?;
         let row = sqlx::query(
             "UPDATE hosts SET generation = generation + 1, node = $1, lease_ms = $2, last_seen_ms = $3 \
              WHERE id = $4 RETURNING generation",
@@ -109,8 +111,9 @@ impl Store {
         .bind(lease.lease_ms)
         .bind(lease.now_ms)
         .bind(id)
-        .fetch_optional(&self.write)
+        .fetch_optional(&mut *transaction)
         .await?;
+        transaction.commit().await?;
         Ok(row.map(|row| row.try_get("generation")).transpose()?)
     }
 

@@ -7,33 +7,45 @@
 //! | `throttle` | failed sign-ins and known addresses |
 //! | `hosts` | hosts, their generations and leases, join codes |
 //! | `runs`, `events` | runs, and their events: written in batches, read from a cursor |
+//! | `counters` | the columns of a run that output changes |
 //! | `approvals` | requests for permission |
+//! | `tickets` | tickets of executors |
+//! | `shares` | read-only links to runs |
+//! | `notices` | push subscriptions, webhooks |
 //! | `audit` | who did what, as a hash chain |
 
 mod approvals;
 mod audit;
+mod counters;
 mod events;
 mod hosts;
+mod notices;
 mod open;
 mod retention;
 mod runs;
 mod schema;
+mod shares;
 mod throttle;
+mod tickets;
 mod tokens;
 mod users;
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use sqlx::{Any, AnyPool, Transaction};
 
 pub use approvals::{Approval, ApprovalStatus, UserDecision};
 pub use audit::{AuditEntry, AuditQuery};
-pub use events::{EventBatch, RunProgress, StoredEvent, WrittenBatch};
+pub use events::{EventBatch, RejectedEvent, RunProgress, StoredEvent, WrittenBatch};
 pub use hosts::{HostClaim, HostLease, StoredHost};
+pub use notices::{NewSubscription, NoticeChoice, PushSubscription, SubscriptionId, Webhook, WebhookForm};
 pub use open::DatabaseUrl;
 pub use retention::Retention;
-
+pub use runs::{RunFilter, RunQuery};
+pub use shares::{NewShare, Share, ShareId};
 pub use throttle::FailureLimits;
+pub use tickets::NewTicket;
 pub use tokens::{ExecutorClaim, NewToken, Token, TokenId, TokenKind};
 pub use users::{NewSignIn, SignIn, SignInId, User, UserId};
 
@@ -44,6 +56,20 @@ type AnyTransaction<'a> = Transaction<'a, Any>;
 enum Dialect {
     Sqlite,
     Postgres,
+}
+
+impl Dialect {
+    /// So many marks of parameters, separated by commas, behind the ones before them. SQLite searches the name of a parameter
+    /// in a list, for each one, and in long statements that is most of the work: its marks have no names.
+    fn marks(self, before: usize, count: usize) -> String {
+        match self {
+            Dialect::Sqlite => vec!["?"; count].join(", "),
+            Dialect::Postgres => {
+                let marks = (before + 1..=before + count).map(|number| format!("${number}"));
+                marks.collect::<Vec<_>>().join(", ")
+            }
+        }
+    }
 }
 
 /// The store. Every call sees the writes of all processes before it. Cheap to clone.
@@ -130,7 +156,15 @@ impl Store {
             Dialect::Sqlite => "BEGIN IMMEDIATE",
             Dialect::Postgres => "BEGIN",
         };
-        Ok(self.write.begin_with(begin).await?)
+        match self.write.begin_with(begin).await {
+            // SQLite itself ends a transaction that fails because of the disk, and then sqlx's ROLLBACK fails and its
+            // connection counts as being in a transaction for good: another one replaces it.
+            Err(sqlx::Error::InvalidSavePointStatement) => {
+                self.write.acquire().await?.close().await.ok();
+                Ok(self.write.begin_with(begin).await?)
+            }
+            begun => Ok(begun?),
+        }
     }
 
     /// A number that changes with every change that can end a connection, by any process.
@@ -143,6 +177,10 @@ impl Store {
         self.revision().await.is_ok()
     }
 }
+
+/// A read whose connection failed is repeated after these times.
+const READ_RETRIES: [Duration; 3] =
+    [Duration::from_millis(20), Duration::from_millis(200), Duration::from_secs(1)];
 
 /// Records a change that can end a connection.
 async fn increment_revision(transaction: &mut AnyTransaction<'_>) -> Result<(), StoreError> {

@@ -1,4 +1,4 @@
-//! Retention: old events are removed by age and by size, ended runs with their last event.
+//! Retention: ended runs are removed with their events, by age and by size; so are runs of hosts that are gone.
 
 use sqlx::Row as _;
 
@@ -24,9 +24,14 @@ impl Store {
             let total: i64 = sqlx::query_scalar("SELECT CAST(COALESCE(SUM(bytes), 0) AS BIGINT) FROM runs")
                 .fetch_one(&self.read)
                 .await?;
+            // A run of a host that is gone for good counts as ended, although no event says so.
             let rows = sqlx::query(
-                "SELECT id, active_ms, bytes FROM runs WHERE status = 'exited' ORDER BY active_ms LIMIT $1",
+                "SELECT id, active_ms, bytes FROM runs WHERE status = 'exited' OR (active_ms < $1 AND NOT EXISTS \
+                 (SELECT 1 FROM hosts h WHERE h.id = runs.host_id AND (h.lease_ms > $2 OR h.last_seen_ms >= $1))) \
+                 ORDER BY active_ms LIMIT $3",
             )
+            .bind(now_ms - keep.age_ms)
+            .bind(now_ms)
             .bind(RUNS_PER_STEP)
             .fetch_all(&self.read)
             .await?;

@@ -11,6 +11,8 @@ use super::{Dialect, StoreError};
 const MIGRATIONS: &[(i64, &str, &str)] = &[
     (1, "tokens", include_str!("migrations/0001_tokens.sql")),
     (2, "hub", include_str!("migrations/0002_hub.sql")),
+    (3, "tickets", include_str!("migrations/0003_tickets.sql")),
+    (4, "web", include_str!("migrations/0004_web.sql")),
 ];
 
 /// Words of SQLite's dialect and what PostgreSQL writes instead, in this order.

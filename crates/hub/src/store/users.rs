@@ -102,6 +102,8 @@ impl Store {
         let mut transaction = self.begin().await?;
         let removed = sqlx::query("DELETE FROM users WHERE name = $1").bind(name);
         let removed = removed.execute(&mut *transaction).await?.rows_affected() > 0;
+        let shares = sqlx::query("DELETE FROM shares WHERE created_by = $1").bind(format!("user:{name}"));
+        shares.execute(&mut *transaction).await?;
         increment_revision(&mut transaction).await?;
         transaction.commit().await?;
         Ok(removed)
@@ -161,6 +163,14 @@ impl Store {
         .execute(&self.write)
         .await?;
         Ok(refreshed.rows_affected() > 0)
+    }
+
+    /// Moves the end of a sign-in that has no refresh token.
+    pub async fn prolong_sign_in(&self, id: SignInId, ends: i64) -> Result<(), StoreError> {
+        let query =
+            sqlx::query("UPDATE sign_ins SET access_ends = $1, ends = $1 WHERE id = $2 AND refresh IS NULL");
+        query.bind(ends).bind(id.0).execute(&self.write).await?;
+        Ok(())
     }
 
     /// Ends the sign-in with this number.

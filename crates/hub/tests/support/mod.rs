@@ -2,12 +2,16 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a failed test panics")]
 #![allow(dead_code, reason = "not every test needs everything")]
 
+pub(crate) mod browser;
 pub(crate) mod peers;
 pub(crate) mod postgres;
+pub(crate) mod push;
 
-use std::io::ErrorKind;
+use std::io::{BufRead as _, BufReader, ErrorKind};
 use std::net::{SocketAddr, TcpStream};
 use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
 use std::thread::JoinHandle;
 
 use bytes::Bytes;
@@ -15,6 +19,7 @@ use hub::auth::Secret;
 use hub::config::{Config, Limits, PublicUrl, Storage};
 use hub::serve::{Hub, open};
 use hub::store::{NewToken, Retention, Store, TokenKind};
+use hub::wakeups::{LocalWakeups, Wakeups};
 use serde_json::Value;
 use testkit::daemon::PATIENCE;
 use testkit::http::{Answer, Http, bearer};
@@ -32,6 +37,9 @@ pub(crate) struct Running {
     config: Config,
     stop: CancellationToken,
     thread: Option<JoinHandle<()>>,
+    wakeups: Arc<dyn Wakeups>,
+    /// The program, if the hub does not run in this process.
+    program: Option<Child>,
 }
 
 impl Running {
@@ -45,25 +53,41 @@ impl Running {
 
     /// Starts a hub with a changed configuration.
     pub(crate) fn start_with(limits: Limits, change: impl FnOnce(&mut Config)) -> Running {
-        let directory = tempfile::tempdir().unwrap();
-        let mut config = Config {
-            listen: "127.0.0.1:0".to_owned(),
-            storage: Storage::Directory(directory.path().to_owned()),
-            enrolment: None,
-            retention: Retention { age_ms: i64::MAX / 4, bytes: i64::MAX / 4 },
-            tls: None,
-            public_url: None,
-            limits,
-        };
+        Running::start_node(limits, Arc::new(LocalWakeups::default()), change)
+    }
+
+    /// Starts one of several nodes, which share these wake-ups.
+    pub(crate) fn start_node(
+        limits: Limits,
+        wakeups: Arc<dyn Wakeups>,
+        change: impl FnOnce(&mut Config),
+    ) -> Running {
+        let (directory, mut config) = configuration(limits);
         change(&mut config);
-        let (address, stop, thread) = serve(config.clone());
-        Running { address, directory, config, stop, thread: Some(thread) }
+        let (address, stop, thread) = serve(config.clone(), wakeups.clone());
+        Running { address, directory, config, stop, thread: Some(thread), wakeups, program: None }
+    }
+
+    /// Starts the program, so that its use of processor and memory can be measured.
+    pub(crate) fn program(start: impl FnOnce(&Path) -> Command) -> Running {
+        let (directory, config) = configuration(Limits::default());
+        let mut child = start(directory.path()).stdout(Stdio::piped()).spawn().unwrap();
+        let mut line = String::new();
+        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        let address = line.trim_end().strip_prefix("listening http://").unwrap().parse().unwrap();
+        let (stop, wakeups) = (CancellationToken::new(), Arc::new(LocalWakeups::default()));
+        Running { address, directory, config, stop, thread: None, wakeups, program: Some(child) }
+    }
+
+    /// The process id of the program.
+    pub(crate) fn pid(&self) -> u32 {
+        self.program.as_ref().unwrap().id()
     }
 
     /// Stops the hub and starts it again with the same state, at another port.
     pub(crate) fn restart(&mut self) {
         self.stop();
-        let (address, stop, thread) = serve(self.config.clone());
+        let (address, stop, thread) = serve(self.config.clone(), self.wakeups.clone());
         (self.address, self.stop, self.thread) = (address, stop, Some(thread));
     }
 
@@ -134,17 +158,37 @@ impl Running {
 impl Drop for Running {
     fn drop(&mut self) {
         self.stop.cancel();
+        if let Some(mut program) = self.program.take() {
+            program.kill().ok();
+            program.wait().ok();
+        }
     }
 }
 
+fn configuration(limits: Limits) -> (tempfile::TempDir, Config) {
+    let directory = tempfile::tempdir().unwrap();
+    let config = Config {
+        listen: "127.0.0.1:0".to_owned(),
+        storage: Storage::Directory(directory.path().to_owned()),
+        enrolment: None,
+        retention: Retention { age_ms: i64::MAX / 4, bytes: i64::MAX / 4 },
+        tls: None,
+        public_url: None,
+        authority: None,
+        push_allow_private: false,
+        limits,
+    };
+    (directory, config)
+}
+
 /// Runs a hub on a thread of its own.
-fn serve(config: Config) -> (SocketAddr, CancellationToken, JoinHandle<()>) {
+fn serve(config: Config, wakeups: Arc<dyn Wakeups>) -> (SocketAddr, CancellationToken, JoinHandle<()>) {
     let (sender, bound) = std::sync::mpsc::channel();
     let stop = CancellationToken::new();
     let until = stop.clone();
     let thread = std::thread::spawn(move || {
         Runtime::new().unwrap().block_on(async {
-            let hub = Hub::bind(config).await.unwrap();
+            let hub = Hub::bind(config).await.unwrap().with_wakeups(wakeups);
             sender.send(hub.address()).unwrap();
             hub.serve(until).await.unwrap();
         });

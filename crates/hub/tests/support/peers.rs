@@ -1,6 +1,6 @@
 //! Hosts and apps written from the protocol's document: they send and read envelopes as JSON, and share no code with ours.
 
-use std::io::ErrorKind;
+use std::io::{ErrorKind, Read as _, Write as _};
 use std::net::TcpStream;
 use std::time::Instant;
 
@@ -107,6 +107,16 @@ impl Envelopes {
         self.find(|message| message["type"] == kind)
     }
 
+    /// The next message of this type, or the end of the connection; others are dropped.
+    pub(crate) fn try_next(&mut self, kind: &str) -> Result<Value, (u16, String)> {
+        loop {
+            let message = self.read()?;
+            if message["type"] == kind {
+                return Ok(message);
+            }
+        }
+    }
+
     /// The next message that matches; others are kept for later.
     #[track_caller]
     pub(crate) fn find(&mut self, is_wanted: impl Fn(&Value) -> bool) -> Value {
@@ -173,6 +183,13 @@ impl ScriptedHost {
 
     pub(crate) fn output(&mut self, run: &str, seq: i64) {
         self.event(run, seq, "run.output", json!({ "stream": "stdout", "text": format!("line {seq}\n") }));
+    }
+
+    /// Sends a line, unless the connection has ended.
+    pub(crate) fn try_output(&mut self, run: &str, seq: i64) -> tungstenite::Result<()> {
+        let data = json!({ "stream": "stdout", "text": format!("line {seq}\n") });
+        let event = json!({ "type": "run.output", "run_id": run, "seq": seq, "data": data });
+        self.socket.send_message(Message::text(event.to_string()))
     }
 
     pub(crate) fn started(&mut self, run: &str) {
@@ -256,6 +273,29 @@ impl Running {
     pub(crate) fn post(&self, target: &str, token: &str, body: &Value) -> Answer {
         let headers = if token.is_empty() { vec![] } else { vec![format!("Authorization: Bearer {token}")] };
         self.ask(target, &headers, Some(body.to_string().as_bytes()))
+    }
+
+    /// Any request; returns the status and the body.
+    pub(crate) fn request(
+        &self,
+        method: &str,
+        target: &str,
+        token: &str,
+        body: Option<&str>,
+    ) -> (u16, String) {
+        let mut stream = TcpStream::connect(self.address).unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        let (address, text) = (self.address, body.unwrap_or_default());
+        let length = text.len();
+        let request = format!(
+            "{method} {target} HTTP/1.1\r\nHost: {address}\r\nAuthorization: Bearer {token}\r\n\
+             Content-Type: application/json\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n{text}"
+        );
+        stream.write_all(request.as_bytes()).unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+        (head.split(' ').nth(1).unwrap().parse().unwrap(), body.to_owned())
     }
 
     /// Signs in; returns the access token.

@@ -1,0 +1,1 @@
+var e=new Set;function t(t){e.add(t)}function n(t){return e.has(t)}export{n,t};
