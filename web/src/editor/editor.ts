@@ -1,0 +1,105 @@
+// CodeMirror as the app uses it: a file to read, which becomes editable on demand.
+import { defaultKeymap, history, historyKeymap, indentWithTab } from "@codemirror/commands";
+import { HighlightStyle, bracketMatching, syntaxHighlighting } from "@codemirror/language";
+import { highlightSelectionMatches, searchKeymap } from "@codemirror/search";
+import { Compartment, EditorState } from "@codemirror/state";
+import { EditorView, highlightActiveLine, keymap, lineNumbers } from "@codemirror/view";
+import { tags } from "@lezer/highlight";
+import { languageOf } from "./languages.ts";
+
+export interface EditorOptions {
+  path: string;
+  text: string;
+  line: number | null;
+  isDark: boolean;
+  label: string;
+}
+
+export interface Editor {
+  text(): string;
+  setText(text: string): void;
+  setEditable(isEditable: boolean): void;
+  setDark(isDark: boolean): void;
+  focus(): void;
+  destroy(): void;
+}
+
+export async function createEditor(
+  parent: HTMLElement,
+  options: EditorOptions,
+  changed: (text: string) => void,
+): Promise<Editor> {
+  const [editable, theme] = [new Compartment(), new Compartment()];
+  const language = await languageOf(options.path);
+  const state = EditorState.create({
+    doc: options.text,
+    extensions: [
+      lineNumbers(),
+      history(),
+      bracketMatching(),
+      highlightSelectionMatches(),
+      EditorView.lineWrapping,
+      EditorView.contentAttributes.of({ "aria-label": options.label }),
+      keymap.of([...defaultKeymap, ...historyKeymap, ...searchKeymap, indentWithTab]),
+      syntaxHighlighting(COLORS),
+      language,
+      editable.of(editableExtensions(false)),
+      theme.of(themeExtension(options.isDark)),
+      EditorView.updateListener.of((update) => {
+        if (update.docChanged) changed(update.state.doc.toString());
+      }),
+    ],
+  });
+  const view = new EditorView({ state, parent });
+  if (options.line !== null) showLine(view, options.line);
+  return {
+    text: () => view.state.doc.toString(),
+    setText: (text) => view.dispatch({ changes: { from: 0, to: view.state.doc.length, insert: text } }),
+    setEditable: (isEditable) =>
+      view.dispatch({ effects: editable.reconfigure(editableExtensions(isEditable)) }),
+    setDark: (isDark) => view.dispatch({ effects: theme.reconfigure(themeExtension(isDark)) }),
+    focus: () => view.focus(),
+    destroy: () => view.destroy(),
+  };
+}
+
+function editableExtensions(isEditable: boolean) {
+  // A file that is only read stays reachable by keyboard.
+  const attributes = EditorView.contentAttributes.of({ tabindex: "0", "aria-readonly": String(!isEditable) });
+  return [
+    EditorView.editable.of(isEditable),
+    EditorState.readOnly.of(!isEditable),
+    isEditable ? highlightActiveLine() : [],
+    attributes,
+  ];
+}
+
+function showLine(view: EditorView, line: number): void {
+  const { from } = view.state.doc.line(Math.min(Math.max(1, line), view.state.doc.lines));
+  view.dispatch({ selection: { anchor: from }, effects: EditorView.scrollIntoView(from, { y: "center" }) });
+}
+
+const themeExtension = (isDark: boolean) =>
+  EditorView.theme(
+    {
+      "&": { height: "100%", backgroundColor: "var(--surface)", color: "var(--text)", fontSize: "13px" },
+      ".cm-scroller": { fontFamily: "var(--mono)", lineHeight: "1.5" },
+      ".cm-gutters": { backgroundColor: "var(--surface)", color: "var(--muted)", border: "0" },
+      ".cm-activeLine": { backgroundColor: "var(--sunken)" },
+      ".cm-cursor": { borderLeftColor: "var(--text)" },
+      ".cm-selectionBackground, &.cm-focused .cm-selectionBackground": {
+        backgroundColor: "var(--accent-soft) !important",
+      },
+    },
+    { dark: isDark },
+  );
+
+const COLORS = HighlightStyle.define([
+  { tag: [tags.keyword, tags.modifier], color: "var(--accent)" },
+  { tag: [tags.string, tags.special(tags.string), tags.regexp], color: "var(--success)" },
+  { tag: [tags.number, tags.bool, tags.null, tags.atom], color: "var(--warning)" },
+  { tag: [tags.comment, tags.meta], color: "var(--muted)", fontStyle: "italic" },
+  { tag: [tags.typeName, tags.className, tags.heading], fontWeight: "600" },
+  { tag: [tags.definition(tags.variableName), tags.function(tags.variableName)], fontWeight: "600" },
+  { tag: tags.invalid, color: "var(--danger)" },
+]);
