@@ -3,7 +3,7 @@
 
 use libfuzzer_sys::fuzz_target;
 use wire::rexd::v1::{Encoding, Output, OutputEvent};
-use wire::{base64, text};
+use wire::{base64, binary, text};
 
 fuzz_target!(|bytes: &[u8]| {
     if let Ok(plain) = std::str::from_utf8(bytes) {
@@ -14,7 +14,7 @@ fuzz_target!(|bytes: &[u8]| {
         drop(base64::decode(plain));
     }
     assert_eq!(base64::decode(&base64::encode(bytes)).as_deref(), Ok(bytes));
-    for encoding in [Encoding::Utf8, Encoding::Base64] {
+    for encoding in [Encoding::Utf8, Encoding::Base64, Encoding::Binary] {
         let event = OutputEvent {
             method: "exec.stdout",
             session_id: "s",
@@ -25,8 +25,7 @@ fuzz_target!(|bytes: &[u8]| {
             cursor: None,
             bytes,
         };
-        let mut line = Vec::new();
-        event.encode(&mut line, encoding);
+        let line = binary::to_text(event.encode(encoding).into());
         assert!(!line.contains(&b'\n'));
         let read: serde_json::Value = serde_json::from_slice(&line).expect("an event is JSON");
         let output: Output = serde_json::from_value(read["params"].clone()).expect("an event is output");

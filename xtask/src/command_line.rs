@@ -9,6 +9,7 @@ use clap::{Command, CommandFactory as _};
 use clap_complete::{Shell, generate};
 use clap_mangen::Man;
 use cli::args::RexArgs;
+use cli::complete::SCRIPTS;
 
 use crate::tree::root;
 
@@ -19,16 +20,17 @@ const WIDTH: usize = 100;
 /// The path and text of every file.
 pub(crate) fn files() -> Result<Vec<(String, String)>> {
     let mut files = pages()?;
-    for (program, command) in [("rex", RexArgs::command()), ("rexhub", hub::args::Args::command())] {
-        for (shell, name) in [
-            (Shell::Bash, format!("{program}.bash")),
-            (Shell::Zsh, format!("_{program}")),
-            (Shell::Fish, format!("{program}.fish")),
-        ] {
-            let mut text = Vec::new();
-            generate(shell, &mut command.clone(), program, &mut text);
-            files.push((format!("packaging/completions/{name}"), String::from_utf8(text)?));
-        }
+    let name = |program: &str, shell: Shell| match shell {
+        Shell::Zsh => format!("packaging/completions/_{program}"),
+        shell => format!("packaging/completions/{program}.{shell}"),
+    };
+    for shell in [Shell::Bash, Shell::Zsh, Shell::Fish] {
+        let mut text = Vec::new();
+        generate(shell, &mut hub::args::Args::command(), "rexhub", &mut text);
+        files.push((name("rexhub", shell), String::from_utf8(text)?));
+        let script = SCRIPTS.iter().find(|(named, _)| *named == shell.to_string());
+        let (_, script) = script.with_context(|| format!("no completion script for {shell}"))?;
+        files.push((name("rex", shell), (*script).to_owned()));
     }
     files.push(("docs/reference/rex.md".to_owned(), reference()?));
     Ok(files)

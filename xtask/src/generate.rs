@@ -1,5 +1,5 @@
-//! Generated files: reference pages, the schema next to the spec, the description of the hub's API, manual pages and completions, and the bindings of the
-//! relay's frames.
+//! Generated files: reference pages, the schema next to the spec, the description of the hub's API, manual pages and completions, the bindings of the
+//! relay's frames, and the web application.
 
 use std::fs;
 
@@ -12,6 +12,7 @@ use crate::differences;
 use crate::reference;
 use crate::relay;
 use crate::tree::root;
+use crate::web;
 
 /// Whether to write the files or only compare them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -42,6 +43,10 @@ pub(crate) fn run(mode: Mode) -> Result<()> {
             Mode::Check => stale.push(path),
             Mode::Write => fs::remove_file(root().join(&path)).with_context(|| path.clone())?,
         }
+    }
+    match mode {
+        Mode::Check => stale.extend(web::stale()?),
+        Mode::Write => web::generate()?,
     }
     match stale.is_empty() {
         true => Ok(()),

@@ -1,4 +1,5 @@
-//! Development commands: `cargo xtask tidy` checks the rules of the repository, `cargo xtask generate` writes generated files.
+//! Development commands: `cargo xtask tidy` checks the rules of the repository, `cargo xtask generate` writes generated files,
+//! `cargo xtask web` builds the web application again and compares.
 
 mod command_line;
 mod differences;
@@ -7,10 +8,11 @@ mod reference;
 mod relay;
 mod tidy;
 mod tree;
+mod web;
 
 use std::process::ExitCode;
 
-const USAGE: &str = "usage: cargo xtask tidy | generate [--check]";
+const USAGE: &str = "usage: cargo xtask tidy | generate [--check] | web";
 
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
@@ -19,6 +21,7 @@ fn main() -> ExitCode {
         ["tidy"] => tidy::run(),
         ["generate"] => generate::run(generate::Mode::Write),
         ["generate", "--check"] => generate::run(generate::Mode::Check),
+        ["web"] => web::compare(),
         _ => Err(anyhow::anyhow!(USAGE)),
     };
     match result {

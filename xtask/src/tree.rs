@@ -110,9 +110,9 @@ fn collect(directory: &Path, prefix: &str, files: &mut Vec<File>) -> Result<()> 
         }
         if kind.is_dir() {
             collect(&entry.path(), &format!("{path}/"), files)?;
-        } else if kind.is_file()
-            && let Ok(text) = fs::read_to_string(entry.path())
-        {
+        } else if kind.is_file() {
+            // A picture has no text, but a document may link to it.
+            let text = fs::read_to_string(entry.path()).unwrap_or_default();
             files.push(File { path, text });
         }
     }

@@ -68,6 +68,20 @@ impl LineSplitter {
     }
 }
 
+/// A binary message as text: its header with a further member, `payload`. Any other message as it is.
+pub(crate) fn readable(message: Vec<u8>) -> io::Result<String> {
+    let message = bytes::Bytes::from(message);
+    let text = match wire::binary::split(&message) {
+        Ok((header, payload)) => {
+            let mut header: serde_json::Value = serde_json::from_slice(&header)?;
+            header["payload"] = String::from_utf8(payload.to_vec()).map_err(io::Error::other)?.into();
+            header.to_string().into_bytes()
+        }
+        Err(_) => message.to_vec(),
+    };
+    String::from_utf8(text).map_err(io::Error::other)
+}
+
 fn is_blank(line: &[u8]) -> bool {
     line.iter().all(u8::is_ascii_whitespace)
 }

@@ -17,6 +17,7 @@ pub mod lines;
 pub mod log;
 pub mod model;
 pub mod pattern;
+pub mod postgres;
 pub mod proc;
 pub mod programs;
 pub mod prometheus;

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use rustix::event::PollFlags;
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 
-use crate::carrier::{Carrier, Received};
+use crate::carrier::{Carrier, Received, readable};
 use crate::daemon::PATIENCE;
 use crate::proc::{wait_for, wait_readable};
 
@@ -60,6 +60,13 @@ impl<R: Read + AsFd, W: Write + AsFd> Lines<R, W> {
     }
 
     fn take_line(&mut self) -> Option<String> {
+        if self.scanned == 0 && wire::binary::is_binary(&self.buffer) {
+            let length =
+                usize::try_from(wire::binary::message_bytes(&self.buffer)?).expect("a short message");
+            let rest = (self.buffer.len() >= length).then(|| self.buffer.split_off(length))?;
+            let message = std::mem::replace(&mut self.buffer, rest);
+            return Some(readable(message).expect("a payload of text"));
+        }
         let new = &self.buffer[self.scanned..];
         let Some(end) = new.iter().position(|byte| *byte == b'\n') else {
             self.scanned = self.buffer.len();

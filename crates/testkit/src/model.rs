@@ -1,8 +1,11 @@
-//! Model: a scripted language model on loopback, for real clients of the Responses API.
+//! Model: a scripted language model on loopback, for real clients of the Responses, Messages and Chat Completions APIs.
 //!
 //! The script is a list of turns, each with one or more tool calls. A request contains the whole conversation, so
 //! it determines the next turn, and a repeated request gets the same response. The outputs of the tools are
-//! stored by the name of the call. The last response is always plain text.
+//! stored by the name of the call. The last response is always plain text, and so is the response to a request that
+//! offers no tools, such as one for a title.
+
+mod api;
 
 use std::collections::BTreeMap;
 use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
@@ -11,12 +14,15 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 
+use api::{Api, NextCall};
 use serde_json::{Value, json};
 
 /// The response after the last turn.
 pub const LAST_WORDS: &str = "the script is over";
 /// Prefix of a placeholder for the session number that an earlier call returned.
 const SESSION_OF: &str = "$session:";
+/// Prefix of a placeholder for the process id that an earlier call of `rex mcp` returned.
+const PROCESS_OF: &str = "$process:";
 
 /// A call of one of the client's tools.
 #[derive(Debug, Clone)]
@@ -28,8 +34,8 @@ pub struct Call {
 }
 
 impl Call {
-    /// Calls `tool`; its output is stored under `name`. An argument `"$session:NAME"` becomes the number of the session
-    /// in the output of NAME.
+    /// Calls `tool`, or `NAMESPACE/TOOL` of Codex; its output is stored under `name`. An argument `"$session:NAME"` becomes the number of the session
+    /// in the output of NAME, and `"$process:NAME"` the id of the process in it.
     pub fn new(name: &str, tool: &str, arguments: Value) -> Call {
         Call { name: name.to_owned(), tool: tool.to_owned(), arguments, until: None }
     }
@@ -42,7 +48,7 @@ impl Call {
     }
 
     /// This call if it has no output yet, or the call that polls; `None` when it is complete.
-    fn next(&self, outputs: &BTreeMap<String, String>) -> Option<Value> {
+    fn next(&self, outputs: &BTreeMap<String, String>) -> Option<NextCall> {
         let (mut collected, mut name) = (String::new(), self.name.clone());
         for number in 1.. {
             let Some(output) = outputs.get(&name) else { break };
@@ -54,10 +60,11 @@ impl Call {
             name = follow_up(&self.name, number);
         }
         if name == self.name {
-            return Some(function_call(&name, &self.tool, with_sessions(self.arguments.clone(), outputs)));
+            let arguments = with_sessions(self.arguments.clone(), outputs);
+            return Some(NextCall { name, tool: self.tool.clone(), arguments });
         }
         let arguments = json!({ "session_id": session_in(&collected)?, "chars": "" });
-        Some(function_call(&name, "write_stdin", arguments))
+        Some(NextCall { name, tool: "write_stdin".to_owned(), arguments })
     }
 }
 
@@ -148,13 +155,17 @@ fn serve(stream: TcpStream, script: &[Turn], log: &Mutex<ModelLog>) -> io::Resul
     stream.set_nodelay(true)?;
     let mut reader = BufReader::new(stream);
     while let Some((line, body)) = request(&mut reader)? {
-        let answer = match line.split(' ').collect::<Vec<_>>()[..] {
-            ["POST", path, _] if path.ends_with("/responses") => {
+        let api = match line.split(' ').collect::<Vec<_>>()[..] {
+            ["POST", path, _] => Api::of(path),
+            _ => None,
+        };
+        let answer = match api {
+            Some(api) => {
                 let parsed: Value = serde_json::from_slice(&body)?;
-                let items = answer(&parsed, script, &mut log.lock().expect("the lock is not poisoned"));
-                ("200 OK", "text/event-stream", events(items))
+                let calls = answer(api, &parsed, script, &mut log.lock().expect("the lock is not poisoned"));
+                ("200 OK", "text/event-stream", api.events(&calls))
             }
-            _ => ("404 Not Found", "text/plain", String::new()),
+            None => ("404 Not Found", "text/plain", String::new()),
         };
         let (status, kind, text) = answer;
         let length = text.len();
@@ -184,38 +195,20 @@ fn request(reader: &mut BufReader<TcpStream>) -> io::Result<Option<(String, Vec<
     Ok(Some((first.trim_end().to_owned(), body)))
 }
 
-/// The next items of this conversation.
-fn answer(body: &Value, script: &[Turn], log: &mut ModelLog) -> Vec<Value> {
-    let items = body["input"].as_array().cloned().unwrap_or_default();
-    for item in items.iter().filter(|item| item["type"] == "function_call_output") {
-        let name = item["call_id"].as_str().unwrap_or_default().to_owned();
-        log.outputs.insert(name, text_of(&item["output"]));
-    }
+/// The next calls of this conversation; none at its end.
+fn answer(api: Api, body: &Value, script: &[Turn], log: &mut ModelLog) -> Vec<NextCall> {
+    log.outputs.extend(api.outputs(body));
     log.requests.push(body.clone());
+    if body["tools"].as_array().is_none_or(Vec::is_empty) {
+        return Vec::new();
+    }
     let next = |turn: &Turn| turn.iter().filter_map(|call| call.next(&log.outputs)).collect::<Vec<_>>();
-    let calls = script.iter().map(next).find(|calls| !calls.is_empty());
-    calls.unwrap_or_else(|| {
-        let content = json!([{ "type": "output_text", "text": LAST_WORDS }]);
-        vec![json!({ "type": "message", "role": "assistant", "id": "m", "content": content })]
-    })
-}
-
-fn function_call(name: &str, tool: &str, arguments: Value) -> Value {
-    json!({ "type": "function_call", "id": format!("fc_{name}"), "call_id": name, "name": tool,
-        "arguments": arguments.to_string() })
+    script.iter().map(next).find(|calls| !calls.is_empty()).unwrap_or_default()
 }
 
 /// The name of the call that polls after this one.
 fn follow_up(name: &str, number: usize) -> String {
     format!("{name}_more_{number}")
-}
-
-/// The text of a tool output, which is a string or a list of parts.
-fn text_of(output: &Value) -> String {
-    match output {
-        Value::String(text) => text.clone(),
-        other => other.to_string(),
-    }
 }
 
 /// Arguments with session placeholders filled in.
@@ -225,6 +218,8 @@ fn with_sessions(mut arguments: Value, outputs: &BTreeMap<String, String>) -> Va
         if let Some(name) = value.as_str().and_then(|text| text.strip_prefix(SESSION_OF)) {
             // Without one, the tool fails with an unknown session, which the test reports.
             *value = json!(outputs.get(name).and_then(|text| session_in(text)).unwrap_or(-1));
+        } else if let Some(name) = value.as_str().and_then(|text| text.strip_prefix(PROCESS_OF)) {
+            *value = json!(outputs.get(name).and_then(|text| process_in(text)).unwrap_or_default());
         }
     }
     arguments
@@ -237,15 +232,11 @@ fn session_in(text: &str) -> Option<i64> {
     rest[..end].parse().ok()
 }
 
-/// A response as events of a stream.
-fn events(items: Vec<Value>) -> String {
-    let usage = json!({ "input_tokens": 1, "input_tokens_details": null, "output_tokens": 1,
-        "output_tokens_details": null, "total_tokens": 2 });
-    let mut events = vec![json!({ "type": "response.created", "response": { "id": "r" } })];
-    events.extend(items.into_iter().map(|item| json!({ "type": "response.output_item.done", "item": item })));
-    events.push(json!({ "type": "response.completed", "response": { "id": "r", "usage": usage } }));
-    let event = |event: Value| format!("event: {}\ndata: {event}\n\n", event["type"].as_str().unwrap_or(""));
-    events.into_iter().map(event).collect()
+/// The id in "process p_X".
+fn process_in(text: &str) -> Option<&str> {
+    let (_, rest) = text.split_once("process p_")?;
+    let end = rest.find(|letter: char| !letter.is_ascii_alphanumeric()).unwrap_or(rest.len());
+    text.get(text.len() - rest.len() - "p_".len()..text.len() - rest.len() + end)
 }
 
 #[cfg(test)]
@@ -255,7 +246,7 @@ mod tests {
 
     fn ask(model: &Model, input: Value) -> String {
         let mut http = Http::connect(model.address).unwrap();
-        let body = json!({ "input": input }).to_string();
+        let body = json!({ "input": input, "tools": [{}] }).to_string();
         http.ask("/v1/responses", &[], Some(body.as_bytes())).unwrap().body
     }
 
@@ -276,5 +267,37 @@ mod tests {
         assert!(next.contains(r#""call_id":"b""#) && next == ask(&model, json!([a, more])), "{next}");
         assert!(ask(&model, json!([a, more, output("b", "done")])).contains(LAST_WORDS));
         assert_eq!((model.output("b").as_str(), model.output("a").contains("ready")), ("done", true));
+    }
+
+    #[test]
+    fn the_id_of_a_process_is_found_in_an_output() {
+        assert_eq!(process_in("[no exit code yet, process p_1a2b is running]\n"), Some("p_1a2b"));
+        assert_eq!((process_in("process p_9"), process_in("no process")), (Some("p_9"), None));
+    }
+
+    #[test]
+    fn each_api_has_its_own_form_of_calls_and_outputs() {
+        let script = vec![vec![Call::new("a", "Bash", json!({ "command": "true" }))]];
+        let result = json!([{ "type": "tool_result", "tool_use_id": "a", "content": "done" }]);
+        for (path, asked, answered) in [
+            ("/v1/messages?beta=true", json!([]), json!([{ "role": "user", "content": result }])),
+            (
+                "/v1/chat/completions",
+                json!([]),
+                json!([{ "role": "tool", "tool_call_id": "a", "content": "done" }]),
+            ),
+        ] {
+            let model = Model::start(script.clone());
+            let mut http = Http::connect(model.address).unwrap();
+            let mut ask = |messages: &Value, tools: Value| {
+                let body = json!({ "messages": messages, "tools": tools }).to_string();
+                http.ask(path, &[], Some(body.as_bytes())).unwrap().body
+            };
+            let call = ask(&asked, json!([{}]));
+            assert!(call.contains("Bash") && call.contains(r#"{\"command\":\"true\"}"#), "{call}");
+            assert!(ask(&asked, json!([])).contains(LAST_WORDS), "a request for a title");
+            assert!(ask(&answered, json!([{}])).contains(LAST_WORDS));
+            assert_eq!(model.output("a"), "done");
+        }
     }
 }

@@ -49,6 +49,10 @@ impl Transport for ReplayTransport {
             let is_answer = message.get("result").is_some() || message.get("error").is_some();
             !is_answer && matches!(message["id"], Value::Number(_) | Value::String(_))
         };
+        if let Ok((header, _payload)) = wire::binary::split(&bytes::Bytes::copy_from_slice(bytes)) {
+            self.open += count(&String::from_utf8_lossy(&header), is_request);
+            return self.client.carrier.send(bytes).with_context(|| self.client.log());
+        }
         self.is_line_whole = bytes.ends_with(b"\n");
         for line in String::from_utf8_lossy(bytes).lines() {
             self.open += count(line, is_request);

@@ -10,7 +10,7 @@ use rustix::fs::inotify;
 
 use crate::proc::wait_readable;
 
-/// A directory that is removed on drop, after its detached processes were ended.
+/// A directory that is removed on drop, after its detached processes and shared connections were ended.
 #[derive(Debug)]
 pub struct Sandbox {
     directory: tempfile::TempDir,
@@ -21,7 +21,18 @@ impl Drop for Sandbox {
         for entry in fs::read_dir(self.path("home/state/rexd/keepers")).into_iter().flatten().flatten() {
             end_keeper(&entry.path());
         }
+        for entry in fs::read_dir(self.path("home/state/rexd/ssh")).into_iter().flatten().flatten() {
+            end_shared_connection(&entry.path());
+        }
     }
+}
+
+/// Closes the ssh connection that commands shared through this socket, if it is still open.
+fn end_shared_connection(socket: &Path) {
+    let mut ssh = Command::new("ssh");
+    ssh.args(["-F", "/dev/null", "-O", "exit", "-S"]).arg(socket).arg("rex");
+    // A socket whose ssh has ended is removed with the directory.
+    let _closed = ssh.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).status();
 }
 
 /// Ends the keeper of this directory, if it runs; its process ends with it.

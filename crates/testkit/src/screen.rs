@@ -14,7 +14,7 @@ use rustix::termios::{Winsize, tcsetwinsize};
 use crate::proc::{wait_readable, watch};
 
 /// The deadline for expected screen contents.
-const PATIENCE: Duration = Duration::from_secs(30);
+const PATIENCE: Duration = Duration::from_secs(120);
 
 /// A program in a terminal.
 #[derive(Debug)]

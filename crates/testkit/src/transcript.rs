@@ -48,6 +48,8 @@ pub fn check(text: &str, transport: &mut dyn Transport, vars: &Vars) -> Result<(
 enum Step {
     Send(String),
     SendRaw(Vec<u8>),
+    /// A binary message: its payload and its header.
+    SendBinary(String, String),
     /// Lines in this order within each channel; a group of several may come in any order.
     Expect(Vec<Value>),
     /// Output of a process on a stream, independent of its split into messages.
@@ -74,6 +76,7 @@ fn read(text: &str) -> Result<Vec<(usize, Step)>> {
         let step = match line.split_once(' ').unwrap_or((line, "")) {
             (">", rest) => Step::Send(rest.to_owned()),
             (">raw", rest) => Step::SendRaw(unescape(rest).with_context(|| format!("line {number}"))?),
+            (">bin", rest) => binary(rest).with_context(|| format!("line {number}"))?,
             ("<" | "<?", rest) => Step::Expect(vec![parse(rest).with_context(|| format!("line {number}"))?]),
             ("<out", rest) => output(rest).with_context(|| format!("line {number}"))?,
             ("close", "") => Step::Close,
@@ -94,6 +97,13 @@ fn output(rest: &str) -> Result<Step> {
         bail!("expected a process, a stream and a text: {rest}")
     };
     Ok(Step::Output { process, stream, text: serde_json::from_str(&text).context("not a text")? })
+}
+
+/// `"PAYLOAD" JSON`.
+fn binary(rest: &str) -> Result<Step> {
+    let mut values = serde_json::Deserializer::from_str(rest).into_iter::<String>();
+    let payload = values.next().context("expected a payload")?.context("the payload is not a text")?;
+    Ok(Step::SendBinary(payload, rest[values.byte_offset()..].trim_start().to_owned()))
 }
 
 /// Decodes `\r`, `\n`, `\t`, `\0`, `\\` and `\xNN`; adds no newline at the end.
@@ -134,6 +144,10 @@ impl Replay<'_> {
         match step {
             Step::Send(line) => self.transport.send(format!("{}\n", self.vars.fill(line)).as_bytes()),
             Step::SendRaw(bytes) => self.transport.send(bytes),
+            Step::SendBinary(payload, header) => {
+                let header = self.vars.fill(header);
+                self.transport.send(&wire::binary::encode(header.as_bytes(), payload.as_bytes()))
+            }
             Step::Expect(group) => self.expect(group),
             Step::Output { process, stream, text } => self.expect_output(process, stream, text),
             Step::Close => self.transport.close(),

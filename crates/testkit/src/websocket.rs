@@ -9,7 +9,7 @@ use tungstenite::client::IntoClientRequest as _;
 use tungstenite::protocol::WebSocketConfig;
 use tungstenite::{Error, WebSocket};
 
-use crate::carrier::{Carrier, LineSplitter, Received};
+use crate::carrier::{Carrier, LineSplitter, Received, readable};
 use crate::daemon::PATIENCE;
 
 /// A WebSocket client.
@@ -67,6 +67,9 @@ impl Socket {
 
 impl Carrier for Socket {
     fn send(&mut self, bytes: &[u8]) -> io::Result<()> {
+        if wire::binary::is_binary(bytes) {
+            return self.frame(Message::binary(bytes.to_vec()));
+        }
         self.pieces.add(bytes).into_iter().try_for_each(|message| self.write(message))
     }
 
@@ -76,10 +79,7 @@ impl Carrier for Socket {
             self.socket.get_mut().set_read_timeout(Some(left))?;
             match self.socket.read() {
                 Ok(Message::Text(text)) => return Ok(Received::Message(text.to_string())),
-                Ok(Message::Binary(bytes)) => {
-                    let text = String::from_utf8(bytes.to_vec()).map_err(io::Error::other)?;
-                    return Ok(Received::Message(text));
-                }
+                Ok(Message::Binary(bytes)) => return Ok(Received::Message(readable(bytes.to_vec())?)),
                 Ok(_control) => {}
                 Err(Error::ConnectionClosed) => return Ok(Received::End),
                 Err(Error::Io(error)) if is_late(&error) => return Ok(Received::Late),

@@ -59,7 +59,11 @@ const DAEMON_FILE_PATHS: &[&str] = &[
     "faces/host/log_tail.rs",
     "faces/host/pending.rs",
     "faces/host/runs.rs",
+    "faces/host/screen.rs",
     "faces/host/tools.rs",
+    // The registered users and the protocol's own log, in the data directory.
+    "faces/stringd/log.rs",
+    "faces/stringd/users.rs",
     "keeper/",
     "net/auth/",
     "net/listen/",
@@ -105,6 +109,21 @@ pub(super) fn wire_does_no_io(tree: &Tree) -> Vec<Violation> {
     }
     let is_banned = |line: &str| ["tokio", "std::fs", "std::net"].iter().any(|word| line.contains(word));
     violations.extend(find(tree.rust("crates/wire/src/"), is_banned, fix));
+    violations
+}
+
+/// Documents are text that a client sends: their code has no dependency and no access to the machine.
+pub(super) fn sfmd_is_pure(tree: &Tree) -> Vec<Violation> {
+    let fix = "sfmd is pure; the stringd face in the daemon loads, runs and writes";
+    let words = ["tokio", "std::fs", "std::net", "std::process", "std::time", "std::env", "std::thread"];
+    let is_banned = |line: &str| words.iter().any(|word| line.contains(word));
+    let mut violations = find(tree.rust("crates/sfmd/src/"), is_banned, fix);
+    let users = ["crates/daemon/Cargo.toml", "bench/Cargo.toml"];
+    for manifest in tree.manifests().filter(|file| !users.contains(&file.path.as_str())) {
+        let names = manifest.lines().filter(|(_, line)| dependency(line) == "sfmd");
+        violations
+            .extend(names.map(|found| at(manifest, found, "only the daemon and the bench depend on sfmd")));
+    }
     violations
 }
 
@@ -166,7 +185,7 @@ fn imports(line: &str, parent: &str, child: &str) -> bool {
 }
 
 pub(super) fn tasks_have_an_owner(tree: &Tree) -> Vec<Violation> {
-    let fix = "spawn on the owner's TaskTracker or JoinSet, or use link::task::OwnedTask";
+    let fix = "spawn on the owner's link::task::Tasks or JoinSet, or use link::task::OwnedTask";
     let files =
         tree.product_code().filter(|file| file.path != TASK_HELPER && !file.path.starts_with("xtask/"));
     find(files, |line| SPAWNS.iter().any(|call| starts_path(line, call)), fix)

@@ -6,7 +6,7 @@ use crate::tree::Tree;
 /// The limit on packages in `Cargo.lock`; raising it is a decision. The MCP SDK brings 38 packages, the generator of the
 /// relay's bindings 20 (used by xtask only), and the hub's database 70, of which a third are for databases that are never
 /// built.
-const PACKAGE_CEILING: usize = 390;
+const PACKAGE_CEILING: usize = 430;
 
 pub(super) fn dependencies_come_from_the_workspace(tree: &Tree) -> Vec<Violation> {
     let fix = "write `name.workspace = true` and put the version into [workspace.dependencies]";
@@ -32,14 +32,16 @@ pub(super) fn dependencies_come_from_the_workspace(tree: &Tree) -> Vec<Violation
 const BELOW: &[(&str, &[&str])] = &[
     ("engine", &[]),
     ("wire", &[]),
+    ("sfmd", &[]),
     ("link", &["wire"]),
-    ("daemon", &["engine", "link", "wire"]),
+    ("daemon", &["engine", "link", "sfmd", "wire"]),
     ("client", &["link", "wire"]),
     ("cli", &["client", "link"]),
     ("exec-server", &["client", "daemon", "link"]),
     ("hub", &["link", "wire"]),
 ];
-const OURS: &[&str] = &["engine", "wire", "link", "daemon", "client", "cli", "exec-server", "hub", "testkit"];
+const OURS: &[&str] =
+    &["engine", "wire", "link", "daemon", "client", "cli", "exec-server", "hub", "sfmd", "testkit"];
 
 pub(super) fn crates_depend_only_downwards(tree: &Tree) -> Vec<Violation> {
     let fix = "see ARCHITECTURE.md, dependency direction; use the crate below, or move the code down";

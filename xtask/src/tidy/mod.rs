@@ -34,6 +34,7 @@ const RULES: &[(&str, Rule)] = &[
     ("the engine is independent of protocols", boundaries::engine_is_independent_of_protocols),
     ("the engine contains no protocol words", boundaries::engine_has_no_protocol_words),
     ("wire does no input or output", boundaries::wire_does_no_io),
+    ("sfmd is pure, and only the daemon and the bench use it", boundaries::sfmd_is_pure),
     ("only the daemon depends on the engine", boundaries::only_the_daemon_depends_on_the_engine),
     ("a crate depends only on crates below it", manifests::crates_depend_only_downwards),
     ("only the hub has a database", boundaries::only_the_hub_has_a_database),
