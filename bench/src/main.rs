@@ -23,6 +23,12 @@ use crate::watchdog::Watchdog;
 use crate::world::World;
 
 fn main() -> ExitCode {
+    if std::env::args().nth(1).as_deref() == Some(peers::minimal::ARGUMENT) {
+        return match peers::minimal::serve() {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(_broken) => ExitCode::FAILURE,
+        };
+    }
     match run() {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::FAILURE,
@@ -142,6 +148,8 @@ warm-up round that is not counted. `p50` is the median of the rounds' medians; `
 On a shared machine absolute figures vary by up to 2x: compare only ratios within one table. This program is the client of
 every peer: one thread, large blocking reads, payloads extracted from JSON without a parser, base64 decoded with SIMD.
 
+- `minimal`: a server of the same protocol that only spawns, reads and answers; beside it, the cost of policy, limits, audit,
+  trees and logs is visible.
 - `floor`: the same work inside this program, with `posix_spawn` (through `std::process`), pipes and files.
 - `rexd`: on stdio, audit on, limits raised, output as base64 unless the row says utf8. `rexd unix`, `rexd ws`,
   `rexd http`: clients of one `rexd serve` with the same configuration and a token, without TLS. The WebSocket client

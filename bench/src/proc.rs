@@ -11,13 +11,16 @@ pub(crate) struct Memory {
     pub(crate) rss: f64,
     /// Resident, shared pages divided among those that share them.
     pub(crate) pss: f64,
+    /// Written by this process alone: what it costs beside its program file.
+    pub(crate) private_dirty: f64,
 }
 
 /// Memory of one process.
 pub(crate) fn memory(pid: u32) -> Result<Memory> {
     let rss = field(&format!("/proc/{pid}/status"), "VmRSS:")?;
     let pss = field(&format!("/proc/{pid}/smaps_rollup"), "Pss:").unwrap_or(f64::NAN);
-    Ok(Memory { rss, pss })
+    let private_dirty = field(&format!("/proc/{pid}/smaps_rollup"), "Private_Dirty:").unwrap_or(f64::NAN);
+    Ok(Memory { rss, pss, private_dirty })
 }
 
 /// The peak resident memory of a process.
@@ -32,6 +35,7 @@ pub(crate) fn memory_of_all(pids: &[u32]) -> Result<Memory> {
         let one = memory(*pid)?;
         sum.rss += one.rss;
         sum.pss += one.pss;
+        sum.private_dirty += one.private_dirty;
     }
     Ok(sum)
 }

@@ -119,6 +119,19 @@ impl Setup {
         Ok(peer)
     }
 
+    /// Starts the minimal server of the same protocol.
+    pub(crate) fn start_minimal(&self) -> Result<JsonPeer<Rexd>> {
+        let mut command = Command::new(std::env::current_exe()?);
+        command.arg(super::minimal::ARGUMENT).stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut server = Server::start(&mut command)?;
+        let wire = Wire::lines(server.stdin()?, server.stdout()?);
+        let dialect =
+            Rexd { session: String::new(), label: "minimal".to_owned(), encoding: Encoding::Base64 };
+        let mut peer = JsonPeer::new(dialect, Rc::new(server.ends_with_stdin()), wire);
+        peer.open(json!({})).context("the minimal server did not open a session")?;
+        Ok(peer)
+    }
+
     /// Starts rexd with a session whose commands run under this profile.
     pub(crate) fn start_confined(&self, profile: &str) -> Result<JsonPeer<Rexd>> {
         let mut server = Server::start(&mut self.command()?)?;

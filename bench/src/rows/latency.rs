@@ -21,6 +21,7 @@ pub(crate) fn run(world: &World) -> Result<Findings> {
     let daemon = Daemon::start(world.setup())?;
     let mut peers: Vec<Box<dyn Commands>> = vec![
         Box::new(Floor::default()),
+        Box::new(world.setup().start_minimal()?),
         Box::new(world.setup().start()?),
         Box::new(daemon.unix()?),
         Box::new(daemon.websocket()?),
@@ -50,6 +51,10 @@ pub(crate) fn run(world: &World) -> Result<Findings> {
         let work = format!("/bin/true on {transport}, p50, audit on");
         findings.targets.push(compare(&work, ours, ("floor", floor), Bound::AtMost(most), time));
     }
+    let (ours, minimal) =
+        (median(&names, &samples, "rexd base64")?, median(&names, &samples, "rexd minimal")?);
+    let work = "/bin/true on stdio, p50, audit on";
+    findings.targets.push(compare(work, ours, ("minimal", minimal), Bound::AtMost(1.03), time));
     findings.note(
         "One daemon serves the unix socket, WebSocket and HTTP. Over HTTP a client posts `exec.start`, and then posts \
          `exec.wait` on the same connection or receives `exec.exit` on an open event stream.",

@@ -37,6 +37,11 @@ pub(crate) fn run(world: &World) -> Result<Findings> {
     findings.targets.push(limit("memory idle", idle, megabytes(4), mib));
     findings.targets.push(limit("memory with 100 processes", processes, megabytes(8), mib));
     findings.targets.push(limit("memory with 1,000 sessions", sessions, megabytes(12), mib));
+    let private = ours.map(|memory| memory.private_dirty);
+    let works = ["idle", "with 100 processes", "with 1,000 sessions"];
+    for ((work, bytes), most) in works.iter().zip(private).zip([1, 4, 8]) {
+        findings.targets.push(limit(&format!("private memory {work}"), bytes, megabytes(most), mib));
+    }
     Ok(findings)
 }
 

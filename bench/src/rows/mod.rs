@@ -25,6 +25,7 @@ pub(crate) mod sandbox;
 pub(crate) mod size;
 pub(crate) mod stall;
 pub(crate) mod stream;
+pub(crate) mod stringd;
 pub(crate) mod tree;
 pub(crate) mod write;
 
@@ -49,7 +50,7 @@ pub(crate) struct Row {
 const MINUTE: Duration = Duration::from_secs(60);
 
 /// Every row, in the order of the report.
-pub(crate) const ALL: [Row; 27] = [
+pub(crate) const ALL: [Row; 28] = [
     Row { name: "true", limit: MINUTE.saturating_mul(15), run: latency::run },
     Row { name: "rate", limit: MINUTE.saturating_mul(15), run: rate::run },
     Row { name: "stream", limit: MINUTE.saturating_mul(20), run: stream::run },
@@ -72,6 +73,7 @@ pub(crate) const ALL: [Row; 27] = [
     Row { name: "exec-server-files", limit: MINUTE.saturating_mul(15), run: exec_server_files::run },
     Row { name: "exec-server-memory", limit: MINUTE.saturating_mul(10), run: exec_server_memory::run },
     Row { name: "exec-server-relay", limit: MINUTE.saturating_mul(10), run: exec_server_relay::run },
+    Row { name: "stringd", limit: MINUTE.saturating_mul(10), run: stringd::run },
     Row { name: "rex-exec", limit: MINUTE.saturating_mul(10), run: rex_exec::run },
     Row { name: "rex-cp", limit: MINUTE.saturating_mul(20), run: rex_cp::run },
     Row { name: "rex-hub", limit: MINUTE.saturating_mul(5), run: rex_hub::run },

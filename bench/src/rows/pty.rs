@@ -22,6 +22,7 @@ pub(crate) fn run(world: &World) -> Result<Findings> {
     let daemon = Daemon::start(world.setup())?;
     let mut peers: Vec<Box<dyn Terminals>> = vec![
         Box::new(Floor::default()),
+        Box::new(world.setup().start_minimal()?),
         Box::new(world.setup().start()?),
         Box::new(daemon.unix()?),
         Box::new(daemon.websocket()?),
@@ -40,6 +41,8 @@ pub(crate) fn run(world: &World) -> Result<Findings> {
     let floor = ("floor", median(&names, &samples, "floor")?);
     let ours = median(&names, &samples, "rexd base64")?;
     findings.targets.push(compare("PTY keystroke to echo, p50", ours, floor, Bound::AtMost(3.0), time));
+    let minimal = ("minimal", median(&names, &samples, "rexd minimal")?);
+    findings.targets.push(compare("PTY keystroke to echo, p50", ours, minimal, Bound::AtMost(1.3), time));
     let work = "PTY keystroke to echo over WebSocket, p50";
     let ours = median(&names, &samples, "rexd ws")?;
     findings.targets.push(compare(work, ours, floor, Bound::AtMost(5.0), time));

@@ -6,13 +6,16 @@ use anyhow::{Context, Result, bail, ensure};
 use client::{Session, SessionOptions, Target, v1};
 
 use super::{median, table};
-use crate::peers::floor::Floor;
+use crate::peers::floor::{Floor, drain};
 use crate::peers::rex::{Rex, whole};
 use crate::peers::sshd::Sshd;
 use crate::peers::{Commands, ignore};
 use crate::report::{Bound, Findings, compare};
 use crate::stats::{interleave, time, timed};
 use crate::world::World;
+
+/// Output of one command over ssh.
+const BULK_BYTES: u64 = 512 << 20;
 
 /// Runs one operation and returns the seconds.
 type Once<'a> = Box<dyn FnMut() -> Result<f64> + 'a>;
@@ -23,6 +26,8 @@ pub(crate) fn run(world: &World) -> Result<Findings> {
     let rex = Rex::new(world, Some(&sshd))?;
     let mut findings = Findings::new("`rex exec`");
     commands(world, &sshd, &rex, &mut findings)?;
+    repeated(world, &sshd, &rex, &mut findings)?;
+    bulk(world, &sshd, &rex, &mut findings)?;
     kept(world, &sshd, &mut findings)?;
     Ok(findings)
 }
@@ -61,8 +66,75 @@ fn commands(world: &World, sshd: &Sshd, rex: &Rex, findings: &mut Findings) -> R
     let ssh = ("ssh -S", median(&names, &samples, "ssh -S")?);
     findings.targets.push(compare("rex exec -t local -- true", local, shell, Bound::AtMost(3.0), time));
     findings.targets.push(compare("rex exec -t local -- true", local, ssh, Bound::AtMost(1.0), time));
-    findings.targets.push(compare("rex exec over a master connection", far, ssh, Bound::AtMost(1.3), time));
+    findings.targets.push(compare("rex exec over a master connection", far, ssh, Bound::AtMost(1.15), time));
     Ok(())
+}
+
+/// Commands over ssh without a master connection of the user: rex shares one after the first.
+fn repeated(world: &World, sshd: &Sshd, rex: &Rex, findings: &mut Findings) -> Result<()> {
+    let ssh = || {
+        let mut command = Command::new("ssh");
+        command.args(sshd.options()).args(["127.0.0.1", "true"]).stdin(Stdio::null());
+        command
+    };
+    let far = || rex.command(&["exec", "-t", "far", "--", "true"]);
+    for _ in 0..9 {
+        whole(&mut far())?;
+    }
+    let mut peers: Vec<(&str, Once<'_>)> = vec![
+        ("ssh", Box::new(|| whole(&mut ssh()))),
+        ("rex exec, the tenth and later", Box::new(|| whole(&mut far()))),
+    ];
+    let names: Vec<String> = peers.iter().map(|(name, _)| (*name).to_owned()).collect();
+    let samples = interleave(&mut peers, world.amount(10, 2), |(_, once)| Ok(vec![once()?]))?;
+    drop(peers);
+    whole(&mut rex.command(&["target", "close", "far"]))?;
+    table(findings, "true, no master connection configured", &names, &samples, time);
+    let ours = median(&names, &samples, "rex exec, the tenth and later")?;
+    let ssh = ("ssh", median(&names, &samples, "ssh")?);
+    findings.targets.push(compare("the tenth rex exec over ssh", ours, ssh, Bound::AtMost(0.15), time));
+    Ok(())
+}
+
+/// Much output over ssh into a pipe, on the master connection.
+fn bulk(world: &World, sshd: &Sshd, rex: &Rex, findings: &mut Findings) -> Result<()> {
+    let size = world.amount(BULK_BYTES, BULK_BYTES / 64);
+    let path = world.text(size)?.display().to_string();
+    let ssh = || {
+        let mut command = Command::new("ssh");
+        let control = ["-S".to_owned(), sshd.control().display().to_string()];
+        command.args(sshd.options()).args(control).args(["127.0.0.1", "cat", &path]).stdin(Stdio::null());
+        command
+    };
+    let far = || rex.command(&["exec", "-t", "mux", "--", "cat", &path]);
+    let mut peers: Vec<(&str, Once<'_>)> = vec![
+        ("ssh -S", Box::new(|| piped(&mut ssh(), size))),
+        ("rex exec", Box::new(|| piped(&mut far(), size))),
+    ];
+    let names: Vec<String> = peers.iter().map(|(name, _)| (*name).to_owned()).collect();
+    let samples = interleave(&mut peers, world.amount(5, 1), |(_, once)| Ok(vec![once()?]))?;
+    table(findings, "512 MiB to a pipe", &names, &samples, time);
+    let ours = median(&names, &samples, "rex exec")?;
+    let ssh = ("ssh -S", median(&names, &samples, "ssh -S")?);
+    findings.targets.push(compare("512 MiB through rex exec over ssh", ours, ssh, Bound::AtMost(1.0), time));
+    Ok(())
+}
+
+/// Reads the output of a command, which must have this size; returns its time in seconds.
+fn piped(command: &mut Command, size: u64) -> Result<f64> {
+    let (seconds, read) = timed(|| {
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn()?;
+        let mut read = 0;
+        let mut count = |bytes: &[u8]| {
+            read += bytes.len() as u64;
+            Ok(())
+        };
+        drain(child.stdout.as_mut().context("no stdout")?, &mut vec![0; 1 << 20], &mut count)?;
+        ensure!(child.wait()?.success(), "{:?} failed", command.get_program());
+        Ok(read)
+    })?;
+    ensure!(read == size, "{read} bytes of {size} arrived");
+    Ok(seconds)
 }
 
 /// Commands on an open session of the client library.
