@@ -4,7 +4,7 @@ _rexd() {
     for ((at = 1; at < COMP_CWORD; at++)); do
         word=${COMP_WORDS[at]}
         case $word in
-            serve|exec-server|doctor|check-config|audit|policy|version|help) command=$word; break ;;
+            serve|exec-server|stringd|host|run|doctor|check-config|audit|policy|version|help) command=$word; break ;;
         esac
     done
     COMPREPLY=()
@@ -19,7 +19,7 @@ _rexd() {
             return ;;
         --http|--stringd|--hub|--host-id|--join|--tool|--remote|--executor-id|--name|--concurrent-requests|--ws-token-sha256|--client|--caller|--shell|--session|--operation|--rule|--since|--until|--limit) return ;;
         --face)
-            mapfile -t COMPREPLY < <(compgen -W 'rexd exec-server' -- "$current")
+            mapfile -t COMPREPLY < <(compgen -W 'rexd exec-server stringd host' -- "$current")
             return ;;
         --decision)
             mapfile -t COMPREPLY < <(compgen -W 'allow deny ask approved denied timed_out withdrawn' -- "$current")
@@ -37,9 +37,10 @@ _rexd() {
     local serving='--config --root --stdio --http --unix --exec-server --stringd --hub --host-id --join --tls-cert --tls-key --client-ca --ws-auth --ws-token-file --ws-token-sha256'
     local words
     case $command in
-        '') words="serve exec-server host run doctor check-config audit policy version help $serving --help --version -h -V" ;;
+        '') words="serve exec-server stringd host run doctor check-config audit policy version help $serving --help --version -h -V" ;;
         serve) words="$serving --help" ;;
         exec-server) words='--listen --remote --executor-id --name --concurrent-requests --ws-auth --ws-token-file --ws-token-sha256 --config --root --help' ;;
+        stringd) words='--log --config --root --help' ;;
         host) words='--hub --host-id --join --config --root --help' ;;
         run) words='--tool --config --help' ;;
         doctor) words='--json --config --root --help' ;;

@@ -1,12 +1,13 @@
 # fish completion for rexd
-set -l commands serve exec-server host run doctor check-config audit policy version help
+set -l commands serve exec-server stringd host run doctor check-config audit policy version help
 set -l alone "not __fish_seen_subcommand_from $commands"
-set -l serving "not __fish_seen_subcommand_from exec-server run doctor check-config audit policy version help"
+set -l serving "not __fish_seen_subcommand_from exec-server stringd run doctor check-config audit policy version help"
 set -l configured "not __fish_seen_subcommand_from version help"
 
 complete -c rexd -f
 complete -c rexd -n $alone -a serve -d 'Serve the listeners of options and configuration'
 complete -c rexd -n $alone -a exec-server -d 'Serve Codex, directly or through a hub'
+complete -c rexd -n $alone -a stringd -d 'Serve String agents on 127.0.0.1'
 complete -c rexd -n $alone -a host -d 'Dial out to hubs and serve their users'
 complete -c rexd -n $alone -a run -d 'Start a run on the running host and attach to it'
 complete -c rexd -n $alone -a doctor -d 'Check which features work on this machine'
@@ -25,6 +26,7 @@ complete -c rexd -n $serving -l http -x -d 'Serve HTTP and WebSocket'
 complete -c rexd -n $serving -l unix -r -F -d 'Serve a unix socket'
 complete -c rexd -n $serving -l exec-server -x -a 'ws://127.0.0.1:0' -d 'Serve exec-server'
 complete -c rexd -n $serving -l stringd -x -d 'Serve stringd on 127.0.0.1'
+complete -c rexd -n '__fish_seen_subcommand_from stringd' -l log -d 'Write its own log'
 complete -c rexd -n $serving -l hub -x -d 'Connect to a hub and serve its users'
 # --host-id ID, --join CODE, --tool NAME
 complete -c rexd -n $serving -l host-id -x -d 'Id of this host'

@@ -532,7 +532,7 @@ _rexhub() {
             return 0
             ;;
         rexhub__subcmd__serve)
-            opts="-h -V --listen --tls-cert --tls-key --public-url --enrol --keep-days --keep-gib --nats --data --database --help --version"
+            opts="-h -V --listen --tls-cert --tls-key --public-url --enrol --keep-days --keep-gib --ca-cert --push-allow-private --nats --data --database --help --version"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -563,6 +563,10 @@ _rexhub() {
                     return 0
                     ;;
                 --keep-gib)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --ca-cert)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;

@@ -40,9 +40,11 @@ complete -c rexhub -n "__fish_rexhub_using_subcommand serve" -l enrol -d 'How ne
 code\t'A new host needs a code of `rexhub join-code`'"
 complete -c rexhub -n "__fish_rexhub_using_subcommand serve" -l keep-days -d 'Days after which an ended run is removed' -r
 complete -c rexhub -n "__fish_rexhub_using_subcommand serve" -l keep-gib -d 'Size of all events in GiB, beyond which the oldest ended runs are removed' -r
+complete -c rexhub -n "__fish_rexhub_using_subcommand serve" -l ca-cert -d 'Certificate of an own authority in PEM, to be offered to browsers at /ca.crt' -r -F
 complete -c rexhub -n "__fish_rexhub_using_subcommand serve" -l nats -r
 complete -c rexhub -n "__fish_rexhub_using_subcommand serve" -l data -d 'Data directory [default: $XDG_DATA_HOME/rexhub]' -r -F
 complete -c rexhub -n "__fish_rexhub_using_subcommand serve" -l database -d 'PostgreSQL database instead of the data directory, such as postgres://rexhub@localhost/rexhub' -r
+complete -c rexhub -n "__fish_rexhub_using_subcommand serve" -l push-allow-private -d 'Send push notices and webhooks also to private addresses and without TLS'
 complete -c rexhub -n "__fish_rexhub_using_subcommand serve" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c rexhub -n "__fish_rexhub_using_subcommand serve" -s V -l version -d 'Print version'
 complete -c rexhub -n "__fish_rexhub_using_subcommand user; and not __fish_seen_subcommand_from add link list remove help" -s h -l help -d 'Print help'
