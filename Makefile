@@ -10,6 +10,11 @@ endif
 endif
 endif
 
+# A fresh clone is compiled once: incremental compilation would only take time and disk space.
+ifdef CI
+export CARGO_INCREMENTAL ?= 0
+endif
+
 CARGO  ?= cargo
 TRIPLE ?= $(shell rustc -vV | sed -n 's/^host: //p')
 PREFIX ?= /usr/local
@@ -18,31 +23,52 @@ SOAK_SECONDS ?= 120
 SOAK_TRANSFERS ?= 100
 FUZZ_TARGETS = $(notdir $(basename $(wildcard fuzz/fuzz_targets/*.rs)))
 
-.PHONY: run test check soak bench fuzz dist install install-files setup generate
+.PHONY: run test test-web check check-web web-modules soak bench bench-agents fuzz dist install install-files setup generate
 
-run:            ## build rexd and rex and show them on a sample workspace; ONCE=1 exits afterwards
+# rexhub is built separately, as for `dist`: together, the features of shared dependencies would compile these twice.
+run:            ## build rexd, rex and rexhub and show them on a sample workspace; ONCE=1 exits afterwards, LAN=1 serves the network
 	$(CARGO) build --locked --bin rexd --bin rex
-	@target/debug/rex up $(if $(ONCE),--once)
+	$(CARGO) build --locked -p hub --bin rexhub
+	@target/debug/rex up $(if $(ONCE),--once) $(if $(LAN),--lan)
 
 # `cargo test` builds the programs with the features of the tests; a `cargo build` before it would compile tokio and every
 # crate above it twice. The tests of xtask are `tidy` and `generate --check`.
 test: setup check   ## install the requirements of the tests and run every check
 	$(CARGO) test --workspace --locked --quiet --no-fail-fast
+	@$(MAKE) --no-print-directory test-web
 
-check:          ## formatting, lints, documentation
+# The programs are those that `cargo test` has built.
+test-web:       ## test the web application: its modules, its bundle, and the screens in a real browser
+	@if test -f web/package.json; then \
+	  $(CARGO) xtask web && cd web && export PATH="$$(build/node.sh)" && npm run --silent test:unit && \
+	  REXD=$(CURDIR)/target/debug/rexd REX=$(CURDIR)/target/debug/rex REXHUB=$(CURDIR)/target/debug/rexhub npm run --silent test:browser; \
+	fi
+
+check: check-web    ## formatting, lints, documentation
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --all-targets --locked --quiet -- -D warnings
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --locked --quiet
 
-setup:          ## install the requirements of the tests: sshd, rsync, vim, PostgreSQL, systemd-socket-activate, the official MCP clients, Ansible, released Codex
+check-web: web-modules
+	@if test -f web/package.json; then cd web && export PATH="$$(build/node.sh)" && npm run --silent check; fi
+
+# Installed again when the lock file is newer.
+web-modules:
+	@if test -f web/package.json && test ! web/node_modules/.package-lock.json -nt web/package-lock.json; then \
+	  cd web && export PATH="$$(build/node.sh)" && npm install --ignore-scripts --no-save --no-audit --no-fund --silent && touch node_modules/.package-lock.json; \
+	fi
+
+setup:          ## install the requirements of the tests: sshd, rsync, vim, tmux, Chromium, PostgreSQL, systemd-socket-activate, the official MCP clients, Ansible, released Codex
 	@missing=""; \
 	test -x /usr/sbin/sshd || missing="$$missing openssh-server openssh-client"; \
 	command -v systemd-socket-activate >/dev/null || missing="$$missing systemd"; \
 	command -v rsync >/dev/null || missing="$$missing rsync"; \
 	command -v git >/dev/null || missing="$$missing git"; \
 	command -v vim >/dev/null || missing="$$missing vim"; \
+	command -v tmux >/dev/null || missing="$$missing tmux"; \
 	ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || missing="$$missing postgresql"; \
 	command -v npm >/dev/null || missing="$$missing npm"; \
+	test ! -f web/package.json || command -v chromium >/dev/null || missing="$$missing chromium"; \
 	python3 -c 'import ensurepip' 2>/dev/null || missing="$$missing python3 python3-venv"; \
 	test -z "$$missing" || { \
 	  echo "installing$$missing"; \
@@ -64,6 +90,12 @@ bench: dist     ## measure the static rexd and comparable programs and write doc
 	bench/setup.sh
 	$(CARGO) build --release --locked --quiet -p bench
 	target/release/bench --rexd dist/rexd --rex dist/rex --out docs/benchmarks.md
+
+# The clients are those of the tests.
+bench-agents:   ## compare the tools of rex mcp with those of Claude Code on twenty tasks; writes docs/benchmarks-agents.md
+	crates/cli/tests/mcp/setup.sh
+	$(CARGO) build --locked --quiet --bin rexd --bin rex
+	python3 bench/agents/run.py --out docs/benchmarks-agents.md
 
 fuzz:           ## run every fuzz target for FUZZ_SECONDS
 	@command -v cargo-fuzz >/dev/null || $(CARGO) install --quiet --locked cargo-fuzz
