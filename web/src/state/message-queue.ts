@@ -1,7 +1,13 @@
 // Messages that wait until the program of their run waits for input; kept when the page loads itself again. Pure.
+import type { Prompt } from "../connection/protocol.ts";
 
 /** Messages that wait for one run; one more replaces none and is refused. */
-const MAX_WAITING = 50;
+export const MAX_WAITING = 50;
+
+/** Whether a prompt takes any text: a question for permission, a choice or a secret needs a person who has read it. */
+export function takesMessage({ request_id, echo, options }: Partial<Prompt>): boolean {
+  return !request_id && echo !== false && !options?.length;
+}
 
 /** Where the messages of a run are kept. */
 export interface MessageStore {

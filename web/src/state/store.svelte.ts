@@ -9,7 +9,7 @@ import { inFrame } from "./frame.ts";
 import { HubState, type Lists } from "./hub-state.ts";
 import { clearAnswers, loadAnswers, saveAnswers } from "./kept-answers.ts";
 import { now } from "./now.svelte.ts";
-import { MessageQueue } from "./message-queue.ts";
+import { MessageQueue, takesMessage } from "./message-queue.ts";
 import { clearSnapshot, loadSnapshot, saveSnapshot } from "./snapshot.ts";
 import { checkForUpdate } from "./update.ts";
 
@@ -233,7 +233,8 @@ class Store {
     this.box.event(envelope);
     if (envelope.run_id !== undefined) {
       for (const listener of this.listeners.get(envelope.run_id) ?? []) listener(envelope);
-      if (envelope.type === "run.awaiting_input") this.queue.waits(envelope.run_id);
+      if (envelope.type === "run.awaiting_input" && takesMessage(envelope.data ?? {}))
+        this.queue.waits(envelope.run_id);
       if (envelope.type === "run.exited") this.queue.clear(envelope.run_id);
     }
     if (envelope.type !== "run.output") this.changed();

@@ -165,6 +165,60 @@ test("a message waits in the queue while the program is busy, and is sent when i
   await page.context().close();
 });
 
+test("a queued message answers neither a question for permission nor a password", async () => {
+  const page = await stage.signedIn("olga");
+  write(
+    stage.host.directory,
+    "ask.sh",
+    `echo busy; while [ ! -e go-on ]; do sleep 0.1; done
+read -p 'Continue? [y/N] ' a; echo "first=$a"
+read -s -p 'Password: ' b; echo; echo "second=\${#b}"
+read -p 'next? ' c; echo "third=$c"; exec sleep 1000`,
+  );
+  await startRun(page, "bash ask.sh");
+  await onScreen(page, "busy");
+  await page.getByRole("textbox", { name: "Message" }).fill("queued text");
+  await page.getByRole("button", { name: "Queue" }).click();
+  const queued = page.getByText("1 queued until the program waits for input");
+  await queued.waitFor();
+  write(stage.host.directory, "go-on", "");
+  await page.getByRole("article").getByRole("button", { name: "Approve", exact: true }).click();
+  await onScreen(page, "first=y");
+  const secret = page.locator('input[type="password"][aria-label="Message"]');
+  await secret.waitFor();
+  assert.equal(await queued.count(), 1, "it still waits");
+  await secret.fill("123456");
+  await page.getByRole("button", { name: "Send" }).click();
+  await onScreen(page, "second=6");
+  await onScreen(page, "third=queued text");
+  await queued.waitFor({ state: "detached" });
+  assert.deepEqual(page.problems, []);
+  await page.context().close();
+});
+
+test("a message submits to a program that reads keys itself", async () => {
+  const page = await stage.signedIn("olga");
+  // Raw mode, as agents use it: only a carriage return is the key Return.
+  write(
+    stage.host.directory,
+    "raw.py",
+    `import os, sys, tty
+tty.setraw(0)
+os.write(1, b"raw-mode\\r\\n")
+text = b""
+while not text.endswith(b"\\r"): text += os.read(0, 1)
+os.write(1, b"submitted " + text[:-1] + b"\\r\\n")
+os.read(0, 1)
+`,
+  );
+  await startRun(page, "python3 raw.py");
+  await onScreen(page, "raw-mode");
+  await page.getByRole("textbox", { name: "Message" }).fill("to the agent");
+  await page.getByRole("button", { name: "Send" }).click();
+  await onScreen(page, "submitted to the agent");
+  await page.context().close();
+});
+
 test("queries of programs are not answered by viewers", async () => {
   const page = await stage.signedIn("olga", { viewport: DESKTOP });
   const typed = [];

@@ -8,7 +8,7 @@ import { pairLines, parseDiff } from "../../src/state/diff.ts";
 import { parseEnvironment } from "../../src/state/environment.ts";
 import { changeText, diffPath, parseStatus } from "../../src/state/git-status.ts";
 import { visibleNodes } from "../../src/state/file-tree.ts";
-import { MessageQueue } from "../../src/state/message-queue.ts";
+import { MessageQueue, takesMessage } from "../../src/state/message-queue.ts";
 import { commandText, requesterName, ruleName } from "../../src/state/operations.ts";
 import { byHost, runLists, runQuery } from "../../src/state/run-lists.ts";
 import { keyText, withModifiers } from "../../src/terminal/keys.ts";
@@ -144,6 +144,14 @@ test("queued messages are sent one per prompt", () => {
   kept.set("s", ["from the page before"]);
   queue.waits("s");
   assert.deepEqual([sent.at(-1), kept.get("s")], ["s from the page before", []]);
+});
+
+test("a queued message answers neither a question for permission, nor a choice, nor a secret", () => {
+  assert.equal(takesMessage({ reason: "prompt", prompt: "Next?", echo: true, options: [] }), true);
+  assert.equal(takesMessage({}), true);
+  assert.equal(takesMessage({ reason: "permission", request_id: "q" }), false);
+  assert.equal(takesMessage({ reason: "prompt", prompt: "Password:", echo: false }), false);
+  assert.equal(takesMessage({ reason: "choice", options: [{ label: "Yes", text: "y" }] }), false);
 });
 
 test("operations are shown whole", () => {
