@@ -227,6 +227,29 @@ async fn keys_are_typed_one_by_one_and_recorded_by_the_line() {
 }
 
 #[tokio::test]
+async fn a_message_ends_with_return_where_the_program_reads_keys_and_with_a_newline_where_it_reads_lines() {
+    let (sandbox, hub, mut stored) = (Sandbox::new(), ScriptedHub::new().await, Stored::default());
+    let _host = HostProcess::start(&sandbox, &hub.url());
+    let (mut connection, _) = hub.greeted(&stored).await;
+    // Prints the bytes that it gets; a translation by the terminal would hide the difference.
+    let print = "echo ready; dd bs=1 count=4 2>/dev/null | od -An -tx1";
+    for (mode, typed, bytes) in [
+        ("stty raw -echo", "a\nb\n", "61 0a 62 0d"),
+        ("stty raw -echo", "ab\r\nx", "61 62 0d 0a"),
+        ("stty -icrnl", "a\nb\n", "61 0a 62 0a"),
+    ] {
+        let run = connection.start(&mut stored, &format!("{mode}; {print}")).await;
+        connection.output(&mut stored, &run, "ready").await;
+        let id = format!("{mode} {bytes}");
+        connection.send("run.send_input", Some(&run), json!({"input_id": id, "text": typed})).await;
+        connection.exited(&mut stored, &run).await;
+        assert!(stored.text(&run).contains(bytes), "{mode}: {:?}", stored.text(&run));
+        let input = stored.of(&run).into_iter().find(|event| event["type"] == "run.input").unwrap();
+        assert_eq!(input["data"]["text_redacted"], typed, "the event has the text of the sender");
+    }
+}
+
+#[tokio::test]
 async fn a_start_that_cannot_be_is_refused_with_its_reason() {
     let (sandbox, hub, mut stored) = (Sandbox::new(), ScriptedHub::new().await, Stored::default());
     let _host = HostProcess::start(&sandbox, &hub.url());

@@ -1,5 +1,6 @@
 //! Input of a run: written in the order of arrival, each once, and recorded without secrets.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -127,7 +128,7 @@ impl Run {
         by: Typist,
     ) -> Result<(), Error> {
         let process = self.running()?;
-        let is_masked = self.is_masked(&process).await;
+        let is_masked = self.is_masked(&self.input_state(&process).await);
         if typed.as_ref().is_some_and(|keys| keys.by != by || keys.is_masked != is_masked) {
             self.append_keys(typed).await;
         }
@@ -162,8 +163,9 @@ impl Run {
             return Ok(());
         }
         let process = self.running()?;
-        let is_masked = self.is_masked(&process).await;
-        if !self.type_once(&process, &id, text).await? {
+        let state = self.input_state(&process).await;
+        let is_masked = self.is_masked(&state);
+        if !self.type_once(&process, &id, &with_line_end(text, state.unwrap_or_default())).await? {
             return Ok(());
         }
         let change = self.note_typed(text);
@@ -193,7 +195,7 @@ impl Run {
         };
         let own = if decision.is_approved { current.approve_text } else { current.deny_text };
         let text = Some(text).filter(|text| !text.is_empty()).or(own).unwrap_or_default();
-        self.type_once(&process, &id, &text).await?;
+        self.type_once(&process, &id, &with_line_end(&text, state)).await?;
         let answered_at = self.screen().as_mut().map(|screen| screen.note_answer());
         let decided = PermissionDecided {
             request_id: id.clone(),
@@ -245,15 +247,15 @@ impl Run {
         }
     }
 
+    /// The state of the terminal that input goes to; `None` also without a terminal.
+    async fn input_state(&self, process: &Process) -> Result<Option<TerminalState>, Error> {
+        if self.record.has_terminal { self.terminal_state(process).await } else { Ok(None) }
+    }
+
     /// Whether what is typed now is a secret. Input whose terminal cannot be examined for the moment counts as one.
-    async fn is_masked(&self, process: &Process) -> bool {
-        if !self.record.has_terminal {
-            return false;
-        }
-        match self.terminal_state(process).await {
-            Ok(state) => self.screen().as_ref().is_some_and(|screen| screen.hides_input(state)),
-            Err(_unknown) => true,
-        }
+    fn is_masked(&self, state: &Result<Option<TerminalState>, Error>) -> bool {
+        let hides = |state| self.screen().as_ref().is_some_and(|screen| screen.hides_input(state));
+        self.record.has_terminal && state.as_ref().map_or(true, |state| hides(*state))
     }
 
     fn input_event(&self, by: Typist, input_id: String, (text, masked): (&str, bool)) -> RunInput {
@@ -308,6 +310,16 @@ impl Run {
             last.prompt = change;
         }
         self.append_all(events).await;
+    }
+}
+
+/// A text as a person would type it: outside line mode, the key Return sends a carriage return, and a program that edits its
+/// lines itself takes a newline for text.
+fn with_line_end(text: &str, state: Option<TerminalState>) -> Cow<'_, str> {
+    let is_line_mode = state.is_none_or(|state| state.is_canonical);
+    match text.strip_suffix("\r\n").or_else(|| text.strip_suffix('\n')) {
+        Some(line) if !is_line_mode => Cow::Owned(format!("{line}\r")),
+        _ => Cow::Borrowed(text),
     }
 }
 
