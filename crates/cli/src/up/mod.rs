@@ -29,8 +29,8 @@ enum NextStep {
     End,
 }
 
-/// Starts the servers, runs the demonstration and, on a terminal, offers a shell until the user quits. A signal ends the
-/// servers and removes their files.
+/// Starts the servers, runs the demonstration and serves until the user quits on the terminal, where a shell is offered, or
+/// until a signal. A signal ends the servers and removes their files.
 pub async fn run(
     args: UpArgs,
     shell: impl AsyncFn(&str) -> Result<(), Failure>,
@@ -53,9 +53,8 @@ async fn demonstrate(
     let mut hub = DemoHub::start(&workspace, args.lan)?;
     let mut daemon = DemoDaemon::start(&workspace, &hub)?;
     let version = env!("CARGO_PKG_VERSION");
-    let interactive = !args.once && std::io::stdin().is_terminal();
-    // An address is printed only if it can be used: without a terminal, all of this ends at once.
-    let address = if interactive { format!(" at {}", hub.browser_url()) } else { String::new() };
+    // An address is printed only if it can be used: with `--once`, all of this ends at once.
+    let address = if args.once { String::new() } else { format!(" at {}", hub.browser_url()) };
     screen.heading(&format!("rexhub {version}{address} with this machine as its host"))?;
     screen.say(&format!("rexd {version} serves {}", workspace.root().display()))?;
     let client = hub.client().await?;
@@ -65,12 +64,21 @@ async fn demonstrate(
         false => tour::existing_workspace(&screen, &session).await?,
     }
     session.close().await.ok();
-    if interactive {
+    if !args.once {
         print_browser(&screen, &hub)?;
     }
-    print_next_steps(&screen, &daemon, interactive)?;
-    while interactive && matches!(decide(&screen).await?, NextStep::Shell) {
-        shell(&daemon.target().to_string()).await?;
+    print_next_steps(&screen, &daemon, !args.once)?;
+    match (args.once, std::io::stdin().is_terminal()) {
+        (true, _) => {}
+        (false, true) => {
+            while matches!(decide(&screen).await?, NextStep::Shell) {
+                shell(&daemon.target().to_string()).await?;
+            }
+        }
+        (false, false) => {
+            screen.heading("Serving until a signal ends it (Ctrl-C, or kill)")?;
+            std::future::pending::<()>().await;
+        }
     }
     daemon.terminate()?;
     hub.terminate()?;
@@ -88,8 +96,8 @@ fn print_browser(screen: &Screen, hub: &DemoHub) -> Result<(), Failure> {
     screen.say(&format!("its SHA-256 fingerprint is {fingerprint}"))
 }
 
-fn print_next_steps(screen: &Screen, daemon: &DemoDaemon, interactive: bool) -> Result<(), Failure> {
-    if interactive {
+fn print_next_steps(screen: &Screen, daemon: &DemoDaemon, stays: bool) -> Result<(), Failure> {
+    if stays {
         let target = daemon.target();
         screen.heading("Try it from another terminal while this runs")?;
         screen.command(&format!("rex -t {target} exec -- uname -a"))?;

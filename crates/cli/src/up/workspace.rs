@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 
 use tempfile::TempDir;
 
@@ -53,5 +54,24 @@ fn sample(temporary: &Path) -> Result<(), Failure> {
     fs::write(workspace.join("count.sh"), "for i in 1 2 3 4 5; do echo line $i; sleep 0.2; done\n")?;
     fs::write(workspace.join("deploy.sh"), "echo deployed to production\n")?;
     fs::write(temporary.join("secret.txt"), "not for the agent\n")?;
+    if commit(&workspace) {
+        fs::write(workspace.join("fruit/list.txt"), "apples\npears\nplums\n")?;
+    }
     Ok(())
+}
+
+/// Makes the directory a git repository with one commit; returns false where git is missing or fails.
+fn commit(workspace: &Path) -> bool {
+    let settings = ["user.name=rex up", "user.email=rex-up@localhost", "init.defaultBranch=main"];
+    let steps: [&[&str]; 3] = [&["init", "-q"], &["add", "."], &["commit", "-q", "-m", "Add the sample"]];
+    steps.iter().all(|step| {
+        let mut git = Command::new("git");
+        git.args(settings.iter().flat_map(|setting| ["-c", setting])).args(*step).current_dir(workspace);
+        git.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        // Neither the settings of the user, such as signed commits, nor the repository of a hook that runs this apply here.
+        git.env_clear()
+            .env("GIT_CONFIG_NOSYSTEM", "1")
+            .envs(std::env::var_os("PATH").map(|path| ("PATH", path)));
+        git.status().is_ok_and(|status| status.success())
+    })
 }
