@@ -57,5 +57,6 @@ fn what_codex_started_is_seen_read_and_killed_by_rex() {
     assert_eq!(String::from_utf8_lossy(&logs.stdout), "from codex\n");
     let killed = rex(&sandbox, &unix, &["kill", &id]).output().unwrap();
     assert!(killed.status.success() && killed.stdout.starts_with(b"killed "), "{killed:?}");
-    assert_eq!(there.0.wait().unwrap().code(), Some(143));
+    // A program that gets no processor time after TERM is killed.
+    assert!(matches!(there.0.wait().unwrap().code(), Some(143 | 137)));
 }

@@ -288,16 +288,18 @@ fn a_refusal_that_waiting_does_not_mend_ends_it_at_once() {
         ExecServer::start_with(&sandbox, &flags.iter().map(String::as_str).collect::<Vec<_>>())
     };
     let before = start(&auth("old"));
-    let url = before.url.clone();
+    let proxy = Proxy::start(&before.addresses, &sandbox.path("."));
     let mut command = sandbox.command(REX);
     command.args(["exec", "--", "sh", "-c", "touch ready; while :; do sleep 0.05; done"]);
-    command.env("REX_TARGET", format!("codex:{url}")).env("REX_TOKEN", "old").current_dir(sandbox.outside());
+    command.env("REX_TARGET", format!("codex:ws://{}", proxy.addresses.http));
+    command.env("REX_TOKEN", "old").current_dir(sandbox.outside());
     let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     sandbox.appears("root/ready", Instant::now() + PATIENCE);
     // The reconnecting client finds another server, which does not know the token.
     stop(&child, Signal::STOP);
     drop(before);
-    let _after = start(&[vec!["--listen".to_owned(), url], auth("new").to_vec()].concat());
+    let after = start(&auth("new"));
+    proxy.redirect(&after.addresses);
     stop(&child, Signal::CONT);
     let output = child.wait_with_output().unwrap();
     let said = String::from_utf8(output.stderr).unwrap();

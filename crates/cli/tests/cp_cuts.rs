@@ -108,7 +108,7 @@ fn a_link_that_is_cut_in_the_middle_costs_nothing_but_what_was_on_its_way() {
 fn a_link_that_is_cut_again_and_again_copies_all() {
     let world = World::new();
     // Slow enough that it lasts longer than the cuts.
-    world.proxy.throttle(Some(8 * SLOW));
+    world.proxy.throttle(Some(4 * SLOW));
     for (source, target, name, _, toward) in WAYS {
         let child = world.start(source, target);
         let before = world.proxy.cuts();

@@ -7,11 +7,12 @@ use std::fs::File;
 use std::io::{Read, Write};
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Command, Output, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use rustix::process::{Pid, Signal, kill_process};
 use support::{feed, rex, run, text};
-use testkit::proc::{is_alive, watch};
+use testkit::daemon::PATIENCE;
+use testkit::proc::watch;
 use testkit::sandbox::Sandbox;
 
 /// The same command here.
@@ -117,17 +118,20 @@ fn a_command_whose_time_is_up_is_124_and_leaves_nothing_behind() {
     let output = run(&sandbox, &["exec", "--timeout", "300ms", "--", "sh", "-c", line]);
     assert_eq!(status(&output), 124, "{output:?}");
     for pid in String::from_utf8_lossy(&output.stdout).split_whitespace() {
-        assert!(!is_alive(pid.parse().unwrap()), "{pid} lives on");
+        // A killed process that gets no processor time ends later.
+        assert!(watch(pid.parse().unwrap()).ends_before(Instant::now() + PATIENCE), "{pid} lives on");
     }
 }
 
 #[test]
 fn whoever_hits_a_limit_hears_which_it_was() {
     let sandbox = Sandbox::new();
-    let config = sandbox.expand(
-        "[limits]\nhard_timeout_ms = 300\nhard_output_bytes = 10000\n[[security.allowed_roots]]\npath = \"$ROOT\"\n",
-    );
-    sandbox.write("home/config/rexd/config.toml", config);
+    let configure = |limit: &str| {
+        let root = "[[security.allowed_roots]]\npath = \"$ROOT\"\n";
+        let config = sandbox.expand(&format!("[limits]\n{limit}\n{root}"));
+        sandbox.write("home/config/rexd/config.toml", config);
+    };
+    configure("hard_timeout_ms = 300");
     for (asked, limit) in [
         (&[][..], "hard_timeout_ms = 300"),
         (&["--timeout", "100ms"], "--timeout 100ms"),
@@ -139,6 +143,7 @@ fn whoever_hits_a_limit_hears_which_it_was() {
         assert_eq!(status(&output), 124, "{asked:?}: {said}");
         assert!(said.ends_with(&format!("{limit}\n")), "{asked:?}: {said}");
     }
+    configure("hard_output_bytes = 10000");
     let said = run(&sandbox, &["exec", "--", "head", "-c", "20000", "/dev/zero"]).stderr;
     let said = String::from_utf8_lossy(&said);
     assert!(said.contains("limit hard_output_bytes = 10000"), "{said}");
@@ -181,7 +186,7 @@ fn a_client_that_is_killed_leaves_nothing_running() {
     let watched = watch(pid.parse().unwrap());
     child.kill().unwrap();
     child.wait().unwrap();
-    assert!(watched.ends_before(Instant::now() + Duration::from_secs(30)), "the command lives on");
+    assert!(watched.ends_before(Instant::now() + PATIENCE), "the command lives on");
 }
 
 #[test]
@@ -211,7 +216,8 @@ fn a_detached_command_is_killed_with_all_its_children() {
     let watched: Vec<_> = pids.split_whitespace().map(|pid| watch(pid.parse().unwrap())).collect();
     assert_eq!(text(&sandbox, &["kill", &id[..8]]).lines().count(), 2, "it says who died");
     assert!(watched.iter().all(|process| process.has_ended()));
-    assert_eq!(status(&run(&sandbox, &["wait", id])), 143);
+    // A program that gets no processor time after TERM is killed.
+    assert!(matches!(status(&run(&sandbox, &["wait", id])), 143 | 137));
 }
 
 #[test]
@@ -274,7 +280,7 @@ fn a_command_leaves_no_daemon_behind() {
     let mut command: Command = rex(&sandbox, &["exec", "--", "sh", "-c", "echo $PPID"]);
     let output = command.output().unwrap();
     let daemon: i32 = String::from_utf8(output.stdout).unwrap().trim().parse().unwrap();
-    assert!(watch(daemon).ends_before(Instant::now() + Duration::from_secs(10)), "rexd {daemon} lives on");
+    assert!(watch(daemon).ends_before(Instant::now() + PATIENCE), "rexd {daemon} lives on");
 }
 
 #[test]
@@ -292,7 +298,7 @@ fn a_reader_that_leaves_ends_the_command_there_too() {
     let watched = watch(pid.parse().unwrap());
     drop(stdout);
     assert_eq!(child.wait().unwrap().code(), Some(141));
-    assert!(watched.ends_before(Instant::now() + Duration::from_secs(20)), "it runs on there");
+    assert!(watched.ends_before(Instant::now() + PATIENCE), "it runs on there");
 }
 
 #[test]

@@ -74,6 +74,7 @@ fn attaching_without_an_id_takes_the_only_process() {
     let two = text(&sandbox, &["exec", "--detach", "--", "sleep", "1000"]);
     assert!(error(&sandbox, &["attach"]).contains("2 processes are running"));
     text(&sandbox, &["kill", two.trim()]);
+    run(&sandbox, &["wait", two.trim()]);
     let mut attached =
         rex(&sandbox, &["attach"]).stdin(Stdio::null()).stdout(Stdio::piped()).spawn().unwrap();
     let mut output = BufReader::new(attached.stdout.take().unwrap()).lines();

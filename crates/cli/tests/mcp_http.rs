@@ -88,7 +88,7 @@ fn clients_do_not_see_each_others_processes_end() {
     let id = started["structuredContent"]["process_id"].as_str().unwrap();
     let seen = call(&two, "bash_output", json!({ "process_id": id }));
     assert_eq!(seen["isError"], true, "{seen}");
-    let seen = call(&one, "bash_output", json!({ "process_id": id, "cursor": 0 }));
+    let seen = call(&one, "bash_output", json!({ "process_id": id, "cursor": 0, "until": "mine" }));
     assert_eq!(seen["structuredContent"]["output"], "mine\n", "{seen}");
 }
 

@@ -15,6 +15,8 @@ fn says(place: &McpWorkspace, program: &str, arguments: &[&str]) -> String {
     let path = format!("{}:/usr/bin:/bin", node.parent().expect("a dir").display());
     // They look where the user's files are, which here is below the sandbox.
     command.env("PATH", path).env_remove("XDG_CONFIG_HOME").args(arguments);
+    // Claude Code waits so long for a server.
+    command.env("MCP_TIMEOUT", "300000");
     let run = command.output().expect("it runs");
     format!("{}{}", String::from_utf8_lossy(&run.stdout), String::from_utf8_lossy(&run.stderr))
 }
@@ -50,6 +52,8 @@ fn claude_connects_to_what_was_written() {
 #[test]
 fn opencode_connects_to_what_was_written() {
     let place = McpWorkspace::open();
+    let patient = json!({ "experimental": { "mcp_timeout": 300_000 } });
+    place.sandbox.write("home/.config/opencode/opencode.json", patient.to_string());
     installed(&place, "opencode");
     let said = says(&place, "opencode", &["mcp", "list"]);
     assert!(said.contains("connected") && said.contains(REX), "{said}");

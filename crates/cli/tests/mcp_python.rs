@@ -3,7 +3,7 @@
 
 mod mcp;
 
-use mcp::{ASKS, McpWorkspace, STRUCTURED};
+use mcp::{ASKS, McpWorkspace, PATIENT, STRUCTURED};
 
 /// A version with `initialize`, and 2026-07-28, which the client selects by itself.
 const MODES: [(&str, &str); 2] = [("MODE", "legacy"), ("MODE", "auto")];
@@ -43,7 +43,7 @@ fn progress_is_told_with_the_last_line() {
 
 #[test]
 fn fifty_megabytes_are_paged_byte_by_byte_and_searched_without_being_held() {
-    McpWorkspace::open().python("pages", &[STRUCTURED]);
+    McpWorkspace::open().python("pages", &[STRUCTURED, PATIENT]);
 }
 
 #[test]

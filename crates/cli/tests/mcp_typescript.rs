@@ -3,7 +3,7 @@
 
 mod mcp;
 
-use mcp::{ASKS, McpWorkspace, STRUCTURED};
+use mcp::{ASKS, McpWorkspace, PATIENT, STRUCTURED};
 
 /// The client of the versions with `initialize`, and the one of 2026-07-28.
 const GENERATIONS: [(&str, &str); 2] = [("GENERATION", "1"), ("GENERATION", "2")];
@@ -31,7 +31,7 @@ fn progress_is_told_with_the_last_line() {
 
 #[test]
 fn fifty_megabytes_are_paged_byte_by_byte() {
-    McpWorkspace::open().typescript("pages", &[STRUCTURED]);
+    McpWorkspace::open().typescript("pages", &[STRUCTURED, PATIENT]);
 }
 
 #[test]

@@ -82,5 +82,6 @@ fn a_command_over_ssh_is_listed_and_killed_over_another_connection() {
     };
     let killed = stdout(&machine, &["kill", &id]);
     assert!(killed.contains("sleep"), "{killed}");
-    assert_eq!(exec.wait().unwrap().code(), Some(128 + 15));
+    // A program that gets no processor time after TERM is killed.
+    assert!(matches!(exec.wait().unwrap().code(), Some(143 | 137)));
 }

@@ -25,7 +25,7 @@ const SKIPPED: [&str; 2] = ["make install", "rex -t build shell"];
 /// The unprivileged user of the other machine when the tests run as root.
 const NOBODY: u32 = 65534;
 /// How long what was started may take to go.
-const GONE_WITHIN: Duration = Duration::from_secs(30);
+const GONE_WITHIN: Duration = Duration::from_secs(60);
 
 /// A block of commands.
 #[derive(Debug, Default)]

@@ -5,12 +5,14 @@ mod support;
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::process::{Child, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use serde_json::{Value, json};
 use support::{rex, run, text};
+use testkit::daemon::PATIENCE;
 use testkit::programs::program;
 use testkit::sandbox::Sandbox;
+use testkit::tries::Tries;
 
 /// A daemon that is ended with the test.
 struct Stringd {
@@ -69,7 +71,7 @@ fn a_command_prints_its_content_and_exits_by_its_success() {
     let mut open = rex(&sandbox, &with(&["bash:dev", "true"])).stdin(Stdio::piped()).spawn().unwrap();
     let pipe = open.stdin.take();
     let pid = i32::try_from(open.id()).unwrap();
-    let has_ended = testkit::proc::watch(pid).ends_before(Instant::now() + Duration::from_secs(30));
+    let has_ended = testkit::proc::watch(pid).ends_before(Instant::now() + PATIENCE);
     drop(pipe);
     assert!(open.wait().unwrap().success() && has_ended, "it reads no stdin");
 
@@ -88,10 +90,22 @@ fn a_command_prints_its_content_and_exits_by_its_success() {
 #[test]
 fn a_daemon_is_started_if_none_answers() {
     let sandbox = Sandbox::new();
-    // The port is free in this moment; only this test starts a daemon on it.
-    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port().to_string();
+    // Below the range of the kernel, which gives a port of that range to others before the daemon listens.
+    let first = 20_000 + u16::try_from(std::process::id() % 10_000).unwrap();
+    let is_free = |port: &u16| std::net::TcpListener::bind(("127.0.0.1", *port)).is_ok();
+    let port = (first..32_000).find(is_free).unwrap().to_string();
     let arguments = ["string", "--port", &port, "bash:dev", "echo $((40 + 2))"];
-    let answered = text(&sandbox, &arguments);
+    let mut tries = Tries::within(PATIENCE, "the started daemon answers");
+    let answered = loop {
+        let output = run(&sandbox, &arguments);
+        if output.status.success() {
+            break String::from_utf8(output.stdout).unwrap();
+        }
+        // A daemon that needs more than five seconds to start is found by the next command.
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(said.contains("was started and does not answer"), "{said}");
+        tries.again();
+    };
     assert!(answered.ends_with("\n---\n42\n"), "{answered}");
     let address = format!("127.0.0.1:{port}").parse().unwrap();
     let mut http = testkit::http::Http::connect(address).unwrap();

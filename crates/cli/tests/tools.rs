@@ -100,8 +100,8 @@ fn stdin_of_a_command_that_nobody_feeds_is_empty() {
 #[test]
 fn the_limit_that_ended_a_command_is_named() {
     let place = McpWorkspace::open();
-    let said = place.fails("bash", json!({ "command": "echo before; sleep 1000", "timeout_ms": 300 }));
-    assert!(said.starts_with("[timed out: killed after timeout_ms = 300"), "{said}");
+    let said = place.fails("bash", json!({ "command": "echo before; sleep 1000", "timeout_ms": 5_000 }));
+    assert!(said.starts_with("[timed out: killed after timeout_ms = 5000"), "{said}");
     assert!(said.ends_with("\nbefore"), "{said}");
     let place = McpWorkspace::with_config(
         "[limits]\nhard_timeout_ms = 400\nhard_output_bytes = 10000\nmax_output_bytes = 10000\n",
@@ -175,8 +175,11 @@ fn a_process_in_the_background_is_found_by_the_next_call() {
 #[test]
 fn a_process_in_the_background_is_ended_by_the_next_call() {
     let place = McpWorkspace::open();
-    let started = place.ok("bash", json!({ "command": "sleep 1000 & sleep 1000", "background": true }));
+    let command = "sleep 1000 & echo started; sleep 1000";
+    let started = place.ok("bash", json!({ "command": command, "background": true }));
     let id = started["structuredContent"]["process_id"].clone();
+    // Before that, there may be only the shell.
+    place.ok("bash_output", json!({ "process_id": id, "cursor": 0, "until": "started" }));
     let killed = place.ok("kill", json!({ "process_id": id }));
     assert!(killed["structuredContent"]["killed"].as_array().unwrap().len() >= 2, "{killed}");
     let page = place.ok("bash_output", json!({ "process_id": id }));

@@ -8,7 +8,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let target: Target = std::env::args().nth(1).as_deref().unwrap_or("local").parse()?;
     let session = Session::open(target, SessionOptions::default()).await?;
     let mut process =
-        session.start(Command::line("read word; echo heard $word; sleep 1000 & exec sleep 1000")).await?;
+        session.start(Command::line("read word; sleep 1000 & echo heard $word; exec sleep 1000")).await?;
     let control = process.control();
     control.input(b"hello\n").await?;
     // Output arrives in chunks of any size; a line is complete with its newline.

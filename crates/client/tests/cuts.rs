@@ -9,6 +9,7 @@ use client::{
     Target,
 };
 use rustix::process::Signal;
+use testkit::daemon::PATIENCE;
 use testkit::programs::program;
 use testkit::proxy::{CutKind, Direction, Proxy};
 use testkit::sandbox::Sandbox;
@@ -148,7 +149,7 @@ async fn a_connection_that_falls_silent_is_replaced() {
     let world = World::with_config("[server]\nping_ms = 50\n");
     for way in [CarrierKind::WebSocket, CarrierKind::Http] {
         let keep_alive =
-            KeepAlive { ping_every: Duration::from_millis(50), deadline: Duration::from_millis(500) };
+            KeepAlive { ping_every: Duration::from_millis(50), deadline: Duration::from_secs(3) };
         let options = SessionOptions { keep_alive, ..SessionOptions::default() };
         let session = Session::open(target(&world.proxy.addresses, way), options).await.unwrap();
         let go = format!("go-{way:?}");
@@ -262,7 +263,7 @@ async fn processes_of_a_daemon_that_dies_fail_as_lost() {
     let mut process = session.start(Command::line("echo begun; exec sleep 1000")).await.unwrap();
     assert!(matches!(process.next().await.unwrap().unwrap().kind, ProcessEventKind::Stdout(_)));
     world.served.signal(Signal::KILL);
-    world.served.wait(Duration::from_secs(10));
+    world.served.wait(PATIENCE);
     world.served = ServedDaemon::start(&program("rexd"), &world.sandbox);
     let error = gather(&mut process).await.unwrap_err();
     assert!(matches!(&error, Error::Lost(loss) if matches!(**loss, SessionLoss::Expired { .. })), "{error}");
@@ -285,7 +286,7 @@ async fn a_detached_process_is_followed_across_the_death_of_its_daemon() {
         written.extend_from_slice(&bytes);
     }
     world.served.signal(Signal::KILL);
-    world.served.wait(Duration::from_secs(10));
+    world.served.wait(PATIENCE);
     world.served = ServedDaemon::start(&program("rexd"), &world.sandbox);
     world.sandbox.write("root/go", "");
     let (rest, exit) = gather(&mut process).await.unwrap();
@@ -321,7 +322,7 @@ async fn a_connection_that_cannot_be_replaced_fails_with_a_timeout() {
     let session = Session::open(target(&world.served.addresses, CarrierKind::Unix), options).await.unwrap();
     let mut process = session.start(Command::argv(["sleep", "1000"])).await.unwrap();
     world.served.signal(Signal::KILL);
-    world.served.wait(Duration::from_secs(10));
+    world.served.wait(PATIENCE);
     let error = gather(&mut process).await.unwrap_err();
     assert!(
         matches!(&error, Error::Lost(loss) if matches!(**loss, SessionLoss::ReconnectTimeout { .. })),

@@ -23,7 +23,10 @@ fn a_command_is_run_and_its_status_printed() {
 #[test]
 fn a_command_reads_input_and_is_killed_with_its_children() {
     let (out, _) = run(&Sandbox::new(), "talk");
-    assert_eq!(out, "heard hello\nended sleep\nended sleep\nleft 0\n");
+    // The shell may be killed before it has started both children.
+    let ended = out.strip_prefix("heard hello\n").and_then(|rest| rest.strip_suffix("left 0\n"));
+    assert!(ended.is_some_and(|lines| lines.lines().all(|line| line.starts_with("ended "))), "{out}");
+    assert!(out.contains("\nended "), "{out}");
 }
 
 #[test]

@@ -85,7 +85,7 @@ async fn output_on_its_way_is_not_lost_however_little_the_server_keeps() {
     let mut process = client.start(world.shell("seq", &line)).await.unwrap();
     world.proxy.throttle(Some(1));
     world.sandbox.write("root/go", "");
-    world.sandbox.appears("root/written", Instant::now() + Duration::from_secs(60));
+    world.sandbox.appears("root/written", Instant::now() + Duration::from_secs(180));
     world.proxy.cut(CutKind::Reset);
     world.proxy.throttle(None);
     let (output, code) = gather(&mut process).await.unwrap();

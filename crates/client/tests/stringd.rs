@@ -91,7 +91,7 @@ async fn a_ping_is_the_health_of_the_daemon_and_false_without_one() {
     let server = serve(vec![ok(HEALTH)]);
     assert!(StringdClient::at(server.address, "u").ping().await);
     assert!(server.received.lock().unwrap()[0].starts_with("get /health "));
-    let unused = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let unused = "127.0.0.1:1".parse().unwrap();
     assert!(!StringdClient::at(unused, "u").ping().await);
 }
 
@@ -151,7 +151,7 @@ async fn a_daemon_is_started_on_loopback_only() {
     let mut client = StringdClient::at("192.0.2.1:9".parse().unwrap(), "u");
     let started = client.ensure_daemon(Path::new("/nonexistent")).await;
     assert!(matches!(started, Err(StartError::NotLoopback(_))), "{started:?}");
-    let unused = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let unused = "127.0.0.1:1".parse().unwrap();
     let started = StringdClient::at(unused, "u").ensure_daemon(Path::new("/nonexistent")).await;
     assert!(matches!(started, Err(StartError::Spawn { .. })), "{started:?}");
     let server = serve(vec![ok(HEALTH)]);

@@ -17,8 +17,8 @@ use crate::proc::watch;
 use crate::sandbox::Sandbox;
 use crate::transcript::Transport;
 
-/// The deadline of every wait in a test; not reached unless a test fails.
-pub const PATIENCE: Duration = Duration::from_secs(30);
+/// The deadline of every wait in a test; not reached unless a test fails. Longer than a client tries to reconnect.
+pub const PATIENCE: Duration = Duration::from_secs(120);
 
 /// The standard streams of a daemon, from the client's side.
 pub type Pipes = Lines<ChildStdout, ChildStdin>;

@@ -12,7 +12,7 @@ use crate::serve::{CarrierKind, ServedDaemon};
 use crate::transcript::Transport;
 
 /// The deadline of a response after the end of the transcript.
-const LAST_ANSWERS: Duration = Duration::from_secs(10);
+const LAST_ANSWERS: Duration = Duration::from_secs(60);
 
 /// One client's conversation with its own daemon.
 #[derive(Debug)]

@@ -80,7 +80,7 @@ impl Sshd {
         command
             .args(["-F", "/dev/null", "-T", "-p", &self.port.to_string()])
             .args(["-o", "BatchMode=yes", "-o", "IdentitiesOnly=yes", "-o", "StrictHostKeyChecking=yes"])
-            .args(["-o", "ConnectTimeout=10", "-o", "ControlMaster=no", "-o", "LogLevel=ERROR"])
+            .args(["-o", "ConnectTimeout=60", "-o", "ControlMaster=no", "-o", "LogLevel=ERROR"])
             .args(["-o", &option("UserKnownHostsFile", &self.known_hosts)])
             .args(["-o", &option("IdentityFile", &self.key)])
             .arg(format!("{}@127.0.0.1", self.user))

@@ -13,7 +13,7 @@ pub use crate::pattern::Vars;
 use crate::pattern::{matches, parse};
 
 /// The deadline of an expected line.
-const PATIENCE: Duration = Duration::from_secs(10);
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// The transport of lines: a child's standard streams, or a socket.
 pub trait Transport {

@@ -58,7 +58,7 @@ async def call(client, tool, arguments, **more):
     return result
 
 
-def gone(pid, seconds=20):
+def gone(pid, seconds=120):
     """Waits until a process has ended; the kernel tells."""
     try:
         descriptor = os.pidfd_open(pid)
@@ -115,8 +115,10 @@ async def tools():
         await call(client, "bash_input", {**process, "data": "", "eof": True})
         page = await call(client, "bash_output", {**process, "until": "never"})
         assert page.structured_content["output"] == "end\n" and page.structured_content["exit_code"] == 0, page
-        started = await call(client, "bash", {"command": "sleep 1000 & sleep 1000", "background": True})
+        started = await call(client, "bash", {"command": "sleep 1000 & echo started; sleep 1000", "background": True})
         process = {"process_id": started.structured_content["process_id"]}
+        # Before that, there may be only the shell.
+        await call(client, "bash_output", {**process, "cursor": 0, "until": "started"})
         killed = (await call(client, "kill", process)).structured_content
         assert killed["ok"] and len(killed["killed"]) >= 2 and not killed["left"], killed
 
@@ -204,7 +206,7 @@ async def progress():
     async with connect() as client:
         command = {"command": "echo first line; echo step 7; sleep 5"}
         await call(client, "bash", command, progress_callback=hear)
-    assert len(heard) >= 2 and heard[0][0] < heard[1][0] and heard[0][1] == "step 7", heard
+    assert len(heard) >= 2 and heard[0][0] < heard[1][0] and heard[-1][1] == "step 7", heard
 
 
 async def pages():
@@ -345,5 +347,5 @@ async def switch():
 
 if __name__ == "__main__":
     name = sys.argv[1]
-    asyncio.run(asyncio.wait_for(globals()[name](), 600))
+    asyncio.run(asyncio.wait_for(globals()[name](), 1800))
     print("ok", name)

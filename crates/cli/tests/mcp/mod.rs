@@ -15,6 +15,9 @@ pub(crate) const REX: &str = env!("CARGO_BIN_EXE_rex");
 /// The variable with which a client starts `rex mcp --structured`, as a program does.
 pub(crate) const STRUCTURED: (&str, &str) = ("ARGUMENTS", "--structured");
 
+/// The variable with which a call waits for a command that a machine under load does not end in the usual time.
+pub(crate) const PATIENT: (&str, &str) = ("REX_MCP_WAIT_MS", "300000");
+
 /// The operator asks before anything is touched.
 pub(crate) const ASKS: &str = r#"
 [[policy.rules]]

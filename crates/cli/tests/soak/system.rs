@@ -43,7 +43,7 @@ quota_bytes = 16777216
 keep_ms = 600000
 
 [approvals]
-timeout_ms = 30000
+timeout_ms = 120000
 
 [[policy.rules]]
 name = "once"

@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::StringdClient;
 
 /// How often a started daemon is asked whether it answers.
-const ASKS: u32 = 50;
+const ASKS: u32 = 300;
 /// The time between two of these questions.
 const BETWEEN: Duration = Duration::from_millis(100);
 

@@ -148,7 +148,7 @@ impl HubWorld {
 
     /// A client; it tries until the executor is there.
     pub(crate) async fn connect(&self, addresses: &Addresses) -> ExecServerClient {
-        let mut tries = Tries::within(PATIENCE, "the executor does not come to the rendezvous");
+        let mut tries = Tries::within(3 * PATIENCE, "the executor does not come to the rendezvous");
         loop {
             match ExecServerClient::connect_relay(self.args(addresses)).await {
                 Ok(client) => return client,

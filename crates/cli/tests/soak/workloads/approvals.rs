@@ -27,7 +27,7 @@ const SCRIPT: &str = "#!/bin/sh\necho once >> \"$1\"\n";
 /// How often the approver checks whether its session was replaced, which no event reports.
 const TICK: Duration = Duration::from_millis(200);
 /// A little less than `approvals.timeout_ms`, which denies a request without an answer.
-const TIMEOUT: Duration = Duration::from_secs(29);
+const TIMEOUT: Duration = Duration::from_secs(119);
 /// In the name of a file whose command is to be denied.
 const DENY: &str = "deny";
 
