@@ -84,7 +84,7 @@ fn visible(all: &[DiffLine<'_>], context: usize) -> Vec<String> {
     let mut last_marked = 0;
     for index in (0..all.len()).filter(|index| all[*index].0 != Change::Kept) {
         let start = index.saturating_sub(context).max(last_marked);
-        let end = index.saturating_add(context + 1).min(all.len());
+        let end = index.saturating_add(context).saturating_add(1).min(all.len());
         for mark in is_visible.iter_mut().take(end).skip(start) {
             *mark = true;
         }

@@ -45,6 +45,16 @@ fn unrelated_texts_are_compared_quickly() {
 }
 
 #[test]
+fn the_largest_context_shows_every_line() {
+    let old: String = (0..9).map(|n| format!("{n}\n")).collect();
+    let context = DiffOptions::from_variables(|name| {
+        (name == "_diff_context").then(|| "18446744073709551615".to_owned())
+    });
+    assert_eq!(context.context, usize::MAX);
+    assert_eq!(lines(&old, &old.replace('4', "x"), &context).lines().count(), 10);
+}
+
+#[test]
 fn options_come_from_variables() {
     let options = |context: &str, most: &str| {
         let pairs = [("_diff_context", context.to_owned()), ("_diff_max_lines", most.to_owned())];
