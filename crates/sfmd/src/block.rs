@@ -1,7 +1,9 @@
 //! Blocks: parts of a document between markers, or sections below a heading.
 
+use std::collections::HashMap;
 use std::ops::Range;
 
+use crate::map::TextMap;
 use crate::scan::{LineKind, ScannedLine, is_id, lines};
 use crate::shortcut::slug;
 
@@ -79,6 +81,69 @@ fn section(document: &str, id: &str) -> Option<BlockRange> {
     found.map(|(_, heading)| BlockRange { content: heading.end..document.len(), heading: Some(heading) })
 }
 
+/// Where the blocks of a document are, read once for any number of searches.
+#[derive(Debug, Default)]
+pub(crate) struct BlockIndex<'a> {
+    document: &'a str,
+    /// The first marker of each id, and the first one after it that closes it.
+    marked: HashMap<&'a str, (usize, Option<usize>)>,
+    sections: Vec<BlockRange>,
+    /// The first section of each id and slug.
+    named: TextMap<usize>,
+}
+
+impl<'a> BlockIndex<'a> {
+    pub(crate) fn new(document: &'a str) -> BlockIndex<'a> {
+        let mut index = BlockIndex { document, ..BlockIndex::default() };
+        // Sections that have not ended yet: at most one of each rank.
+        let mut open: Vec<(usize, usize)> = Vec::new();
+        for line in lines(document) {
+            if let Some((rank, text)) = heading(&line) {
+                while let Some((_, section)) = open.pop_if(|(own, _)| rank <= *own) {
+                    index.sections[section].content.end = line.start;
+                }
+                if index.name(text) {
+                    open.push((rank, index.sections.len()));
+                    let content = line.end..document.len();
+                    index.sections.push(BlockRange { content, heading: Some(line.start..line.end) });
+                }
+            }
+            let found = Some(line.text).filter(|_| line.kind == LineKind::Text).and_then(marker);
+            match found {
+                Some(Marker::Open(id)) => {
+                    index.marked.entry(id).or_insert((line.end, None));
+                }
+                Some(Marker::Close(id)) => {
+                    if let Some((_, end @ None)) = index.marked.get_mut(id) {
+                        *end = Some(line.start);
+                    }
+                }
+                None => {}
+            }
+        }
+        index
+    }
+
+    /// Gives the names of a heading to the next section; false if earlier ones have them all.
+    fn name(&mut self, heading: &str) -> bool {
+        let (text, explicit) = explicit_id(heading).map_or((heading, None), |(text, id)| (text, Some(id)));
+        let (next, before) = (self.sections.len(), self.named.len());
+        for name in explicit.map(str::to_owned).into_iter().chain([slug(text)]) {
+            self.named.entry(name).or_insert(next);
+        }
+        self.named.len() > before
+    }
+
+    /// The text of a block, as [`extract`] finds it.
+    pub(crate) fn extract(&self, id: &str) -> Option<&'a str> {
+        if let Some((start, Some(end))) = self.marked.get(id) {
+            return Some(BlockRange { content: *start..*end, heading: None }.text(self.document));
+        }
+        let section = self.sections.get(*self.named.get(id)?)?;
+        Some(section.text(self.document))
+    }
+}
+
 /// The rank and the text of a heading.
 fn heading<'a>(line: &ScannedLine<'a>) -> Option<(usize, &'a str)> {
     let rank = line.text.bytes().take_while(|byte| *byte == b'#').count();
@@ -118,8 +183,10 @@ mod tests {
             ("none", None),
             ("", None),
         ];
+        let index = BlockIndex::new(TEXT);
         for (id, expected) in table {
             assert_eq!(extract(TEXT, id), expected, "{id}");
+            assert_eq!(index.extract(id), expected, "{id}");
         }
     }
 

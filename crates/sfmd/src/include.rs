@@ -1,8 +1,8 @@
 //! Includes: blocks of other documents, placed where a directive stands.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use crate::block;
+use crate::block::BlockIndex;
 use crate::document::{Directive, directive};
 use crate::frontmatter;
 use crate::scan::{LineKind, lines};
@@ -25,10 +25,21 @@ const MOST_SOURCES: usize = 256;
 const DEEPEST: usize = 32;
 /// Bytes of an expanded view; beyond them, a note is shown in place of the include.
 const MOST_BYTES: usize = 16 << 20;
+/// Bytes of included documents that one view reads; beyond them, a note is shown.
+const MOST_SOURCE_BYTES: usize = 64 << 20;
+/// Includes that one view replaces, those within included blocks counted; beyond them, a note is shown.
+const MOST_INCLUDES: usize = 100_000;
 
 /// Replaces the includes of a document's body. Call it again with the sources that it needs.
 pub fn expand(body: &str, base: &str, sources: &IncludeSources) -> Expansion {
-    let mut state = Includes { sources, needs: BTreeSet::new(), text: String::with_capacity(body.len()) };
+    let mut state = Includes {
+        sources,
+        indexes: HashMap::new(),
+        source_bytes: 0,
+        count: 0,
+        needs: BTreeSet::new(),
+        text: String::with_capacity(body.len()),
+    };
     let mut chain = vec![(uri::split_fragment(base).0.to_owned(), String::new())];
     state.copy(body, &mut chain);
     match state.needs.is_empty() {
@@ -51,11 +62,15 @@ fn include(line: &str) -> Option<Directive> {
 
 struct Includes<'a> {
     sources: &'a IncludeSources,
+    /// The blocks of the sources that were used, so that each is read once.
+    indexes: HashMap<&'a str, BlockIndex<'a>>,
+    source_bytes: usize,
+    count: usize,
     needs: BTreeSet<String>,
     text: String,
 }
 
-impl Includes<'_> {
+impl<'a> Includes<'a> {
     fn copy(&mut self, text: &str, chain: &mut Vec<(String, String)>) {
         for line in lines(text) {
             match Some(line.text).filter(|_| line.kind == LineKind::Text).and_then(include) {
@@ -77,18 +92,22 @@ impl Includes<'_> {
         if is_circular {
             return self.note(&format!("⚠ Circular include detected: {}#{}", include.path, include.name));
         }
-        if chain.len() > DEEPEST || self.text.len() > MOST_BYTES {
+        self.count += 1;
+        if chain.len() > DEEPEST || self.text.len() > MOST_BYTES || self.count > MOST_INCLUDES {
             return self.fail(include, "too many includes");
         }
-        match self.sources.get(&address) {
+        let sources = self.sources;
+        match sources.get(&address) {
             None if self.sources.len() + self.needs.len() >= MOST_SOURCES => {
                 self.fail(include, "too many includes")
             }
             None => drop(self.needs.insert(address)),
             Some(Err(reason)) => self.fail(include, reason),
             Some(Ok(source)) => {
-                let body = &source[frontmatter::parse(source).1..];
-                let Some(content) = block::extract(body, &include.name) else {
+                let Some(index) = self.index(&address, source) else {
+                    return self.fail(include, "the included documents are too large");
+                };
+                let Some(content) = index.extract(&include.name) else {
                     return self.fail(include, "no such block");
                 };
                 chain.push(link);
@@ -96,6 +115,19 @@ impl Includes<'_> {
                 chain.pop();
             }
         }
+    }
+
+    /// The blocks of a source; `None` if the sources are too large together.
+    fn index(&mut self, address: &str, source: &'a str) -> Option<&BlockIndex<'a>> {
+        if !self.indexes.contains_key(address) {
+            let (known, _) = self.sources.get_key_value(address)?;
+            if self.source_bytes + source.len() > MOST_SOURCE_BYTES {
+                return None;
+            }
+            self.source_bytes += source.len();
+            self.indexes.insert(known.as_str(), BlockIndex::new(&source[frontmatter::parse(source).1..]));
+        }
+        self.indexes.get(address)
     }
 
     fn fail(&mut self, include: &Directive, reason: &str) {
@@ -166,5 +198,14 @@ mod tests {
             files.iter().map(|(name, text)| (name.as_str(), text.as_str())).collect();
         let text = run("[!include:x](f0.md)", &files);
         assert!(text.len() < 2 * MOST_BYTES && text.contains("too many includes"));
+    }
+
+    #[test]
+    fn sources_that_are_too_large_together_are_left_out() {
+        let large = format!("<!-- #x -->\nlarge\n<!-- /x -->\n{}", " ".repeat(MOST_SOURCE_BYTES / 2));
+        let files = [("a.md", large.as_str()), ("b.md", &large), ("c.md", "<!-- #x -->\nsmall\n<!-- /x -->")];
+        let text = run("[!include:x](a.md)\n[!include:x](b.md)\n[!include:x](c.md)\n[!include:x](a.md)", &files);
+        let expected = "large\n⚠ Include failed: b.md#x (the included documents are too large)\nsmall\nlarge";
+        assert_eq!(text, expected);
     }
 }
