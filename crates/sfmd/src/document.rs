@@ -26,8 +26,13 @@ pub struct Document {
     renamed: TextMap<String>,
     references: TextMap<String>,
     actions: Vec<Action>,
+    /// The first warnings, then a line with the number of others.
     warnings: Vec<String>,
+    hidden_warnings: usize,
 }
+
+/// Warnings of a document that are kept; the others are counted.
+const MOST_WARNINGS: usize = 100;
 
 /// A directive with a name and the path of another document.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -111,9 +116,18 @@ impl Document {
         self.actions.iter().find(|action| action.id == id)
     }
 
-    /// Problems, one line each.
+    /// Problems, one line each; after the first 100, a line with the number of others.
     pub fn warnings(&self) -> &[String] {
         &self.warnings
+    }
+
+    fn warn(&mut self, text: impl FnOnce() -> String) {
+        if self.warnings.len() < MOST_WARNINGS {
+            return self.warnings.push(text());
+        }
+        self.hidden_warnings += 1;
+        self.warnings.truncate(MOST_WARNINGS);
+        self.warnings.push(format!("... {} more", self.hidden_warnings));
     }
 
     /// The address of a reference definition.
@@ -177,8 +191,9 @@ impl Document {
         }
         self.source.truncate(self.body_start);
         self.source.push_str(&body);
-        let warning = |id: String| format!("Unknown shortcut @{id} — define with: [@{id} Label](URI)");
-        self.warnings.extend(unknown.into_iter().map(warning));
+        for id in unknown {
+            self.warn(|| format!("Unknown shortcut @{id} — define with: [@{id} Label](URI)"));
+        }
     }
 }
 
@@ -359,7 +374,7 @@ impl Reader {
     }
 
     fn warn(&mut self, line: usize, code: &str, text: String) {
-        self.document.warnings.push(format!("Line {line}: {code}: {text}"));
+        self.document.warn(|| format!("Line {line}: {code}: {text}"));
     }
 }
 

@@ -60,3 +60,12 @@ fn invocations_become_links_where_the_shortcut_is_known() {
     assert_eq!(document.source(), expected);
     assert_eq!(document.warnings(), ["Unknown shortcut @nope — define with: [@nope Label](URI)"]);
 }
+
+#[test]
+fn warnings_beyond_the_first_hundred_are_counted() {
+    let mut document = parse(&format!("{}[No][@nope]\n", "<!-- /a -->\n".repeat(300)));
+    document.link(&[]);
+    let warnings = document.warnings();
+    assert_eq!((warnings.len(), warnings[100].as_str()), (101, "... 201 more"));
+    assert!(warnings[99].starts_with("Line 100: UNEXPECTED_BLOCK_CLOSE"), "{}", warnings[99]);
+}

@@ -68,7 +68,7 @@ pub(super) async fn exec(
     let opened = face.topics.ensure(&face.users, user, &command.topic);
     let (opened, _) = opened.ok_or_else(|| unknown_user(user))?;
     let fields = [("user", user), ("topic", command.topic.as_str())];
-    if opened.status().0 {
+    if opened.is_busy() {
         face.log("exec.queued", &fields);
     }
     match opened.turn(face.settings.queue).await {

@@ -86,7 +86,12 @@ impl Topic {
     /// Whether a command runs, how many wait, and the document after the last one.
     pub(super) fn status(&self) -> (bool, usize, Option<Meta>) {
         let queue = self.queue();
-        (self.turn.available_permits() == 0, queue.waiting, queue.meta.clone())
+        (self.is_busy(), queue.waiting, queue.meta.clone())
+    }
+
+    /// Whether a command runs.
+    pub(super) fn is_busy(&self) -> bool {
+        self.turn.available_permits() == 0
     }
 
     /// Waits for the turn of a command, in the order of arrival. Dropping this leaves the queue.
