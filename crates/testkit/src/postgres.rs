@@ -1,6 +1,6 @@
 //! A PostgreSQL server of Debian's package, in a temporary directory, as another user than root.
 
-use std::io::Read as _;
+use std::fs::File;
 use std::os::unix::fs::chown;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -10,6 +10,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 const USER: &str = "postgres";
 /// The name of a server's socket in its directory.
 pub const SOCKET: &str = ".s.PGSQL.5432";
+/// The name of a server's log in its directory.
+const LOG: &str = "log";
 
 /// A running server; it ends with this value, and with its test.
 #[derive(Debug)]
@@ -47,7 +49,8 @@ impl Postgres {
             .args(["-c", "listen_addresses=", "-c", "max_connections=200"])
             .arg("-c")
             .arg(format!("unix_socket_directories={}", directory.path().display()))
-            .stderr(Stdio::piped())
+            // A pipe that is not read would block the server.
+            .stderr(File::create(directory.path().join(LOG)).unwrap())
             .spawn()
             .unwrap();
         Postgres { server, directory, programs, databases: AtomicU32::new(0) }
@@ -57,8 +60,7 @@ impl Postgres {
     fn wait(&mut self) {
         while !self.program("pg_isready").output().unwrap().status.success() {
             if let Some(status) = self.server.try_wait().unwrap() {
-                let mut why = String::new();
-                self.server.stderr.take().unwrap().read_to_string(&mut why).unwrap();
+                let why = std::fs::read_to_string(self.directory.path().join(LOG)).unwrap();
                 panic!("PostgreSQL ended ({status}): {why}");
             }
             std::thread::yield_now();

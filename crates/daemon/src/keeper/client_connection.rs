@@ -21,7 +21,7 @@ use super::dir::{KeeperDir, SOCKET};
 const HELLO_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The timeout of a request; longer than the kill of any process tree.
-const REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// The effect of an input with a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
