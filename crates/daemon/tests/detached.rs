@@ -218,7 +218,7 @@ fn the_end_of_a_detached_process_is_audited_once_with_or_without_sessions() {
     next.event("exec.exit", &id);
     // An absolute path stays as it is.
     let audit = sandbox.audit();
-    sandbox.gains(audit.to_str().unwrap(), "\"exec.exit\"", Instant::now() + Duration::from_secs(10));
+    sandbox.gains(audit.to_str().unwrap(), "\"exec.exit\"", Instant::now() + Duration::from_secs(60));
     assert_eq!(next.end().0.code(), Some(0));
     let text = std::fs::read_to_string(sandbox.audit()).unwrap();
     let records: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();

@@ -17,7 +17,7 @@ use testkit::tries::Tries;
 use testkit::websocket::Socket;
 
 /// How long an executor may take to come.
-const PATIENCE: Duration = Duration::from_secs(30);
+const PATIENCE: Duration = Duration::from_secs(60);
 /// The executor's name at the hub.
 const ID: &str = "box";
 

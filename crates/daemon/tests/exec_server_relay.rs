@@ -197,8 +197,7 @@ async fn a_rendezvous_that_falls_silent_is_given_up_and_dialled_again() {
     let log = LogRecorder::default();
     let _recorded = tracing::subscriber::set_default(log.clone());
     let (listener, mut config) = listener().await;
-    config.keep_alive =
-        Settings { ping_every: Duration::from_millis(50), deadline: Duration::from_millis(200) };
+    config.keep_alive = Settings { ping_every: Duration::from_millis(500), deadline: Duration::from_secs(3) };
     let running =
         tokio::spawn(
             async move { relay::run(&config, echo, &Tasks::new()).await.map(|never| match never {}) },

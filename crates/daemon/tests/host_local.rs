@@ -14,7 +14,6 @@ use host_support::{HostProcess, HubConnection, PATIENCE, RexdLines, ScriptedHub,
 use serde_json::{Value, json};
 use testkit::sandbox::Sandbox;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::net::UnixStream;
 use tokio::time::timeout;
 use tokio_tungstenite::tungstenite::Message;
 use wire::exec_server::relay::{Body, Data, RelayFrame};
@@ -22,7 +21,7 @@ use wire::exec_server::relay::{Body, Data, RelayFrame};
 /// One request to the local API: its status and its body.
 async fn ask(socket: &Path, method: &str, path: &str, body: Value) -> (u16, String) {
     let body = if body.is_null() { String::new() } else { body.to_string() };
-    let mut stream = UnixStream::connect(socket).await.unwrap();
+    let mut stream = host_support::connect_unix(socket).await;
     let request = format!(
         "{method} {path} HTTP/1.1\r\nHost: h\r\nConnection: close\r\nContent-Length: {}\r\n\r\n{body}",
         body.len()

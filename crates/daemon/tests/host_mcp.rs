@@ -45,7 +45,10 @@ async fn tools_of_an_agent_in_a_run_are_approved_through_the_host() {
         let lines = sandbox.read("root/answers");
         lines.lines().filter_map(|line| serde_json::from_str(line).ok()).collect()
     };
-    sandbox.gains("root/answers", "\"id\":4", std::time::Instant::now() + host_support::PATIENCE);
+    for id in 2..=6 {
+        let deadline = std::time::Instant::now() + host_support::PATIENCE;
+        sandbox.gains("root/answers", &format!("\"id\":{id}"), deadline);
+    }
     connection.send("run.send_stdin", Some(&run), json!({"text": "\u{4}"})).await;
     connection.exited(&mut stored, &run).await;
     let answer = |id: u32| {

@@ -129,8 +129,12 @@ async fn a_local_approver_answers_a_question_of_a_hub_user_and_a_denial_asks_nob
     client.call("approval.answer", answer).await;
     let answer = connection.request(&mut stored, "rpc.fs.write", Some(&run), write).await;
     assert_eq!((&answer["ok"], sandbox.read("root/a.txt").as_str()), (&json!(true), "new\n"), "{answer}");
-    let decided =
-        stored.of(&run).into_iter().find(|event| event["type"] == "run.permission_decided").unwrap();
+    // A response overtakes the events.
+    let is_decision = |event: &Value| event["type"] == "run.permission_decided";
+    if !stored.of(&run).iter().any(is_decision) {
+        connection.until(&mut stored, is_decision).await;
+    }
+    let decided = stored.of(&run).into_iter().find(is_decision).unwrap();
     assert_eq!(decided["data"]["decision"], "approve");
     assert!(decided["data"]["user"].as_str().unwrap().starts_with("uid:"), "{decided}");
     // What the operator denies is no question.

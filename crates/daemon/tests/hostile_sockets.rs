@@ -147,7 +147,7 @@ fn ten_thousand_wrong_tokens_are_all_refused_and_change_nothing() {
     let grown = grown_since(&served, before);
     assert!(grown < MOST_GROWTH, "{grown} bytes");
     let added = audit_lines(&sandbox) - audited;
-    assert!(added < 200, "{added} lines of audit: whoever is refused must not fill the disk");
+    assert!(added < 1_000, "{added} lines of audit: whoever is refused must not fill the disk");
     assert!(served.log.text().len() < 100_000, "nor the log");
 }
 

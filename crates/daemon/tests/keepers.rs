@@ -141,6 +141,12 @@ async fn a_kill_from_another_daemon_ends_the_whole_tree_and_names_it() {
     let (keepers, mut session) = (house.keepers(), house.session());
     let mut attached = attach(&keepers, &mut session, &started.id, Cursor(0)).await.unwrap();
     read_until(&mut attached.reader, "ready").await;
+    // It is a shell until it has executed its program.
+    let has_sleep = || {
+        let children = testkit::proc::children(started.pid);
+        children.into_iter().any(|pid| testkit::proc::name(pid) == "sleep")
+    };
+    eventually("a child sleeps", has_sleep).await;
     let ended = keepers.kill(&started.id, Signal::TERM).await.unwrap();
     assert!(ended.killed.len() >= 3, "{ended:?}");
     assert!(ended.remaining.is_empty(), "{ended:?}");
@@ -179,6 +185,8 @@ async fn a_kill_is_no_timeout_if_the_process_is_dead_although_its_keeper_does_no
     let started = keepers.start(house.argv(&["sleep", "1000"]), "test").await.unwrap();
     let keeper = rustix::process::Pid::from_raw(house.keeper_pid(&started.id)).unwrap();
     rustix::process::kill_process(keeper, rustix::process::Signal::STOP).unwrap();
+    let is_stopped = || testkit::proc::state(keeper.as_raw_nonzero().get()) == Some('T');
+    eventually("the keeper is stopped", is_stopped).await;
     // The clock moves on as soon as nothing but a timeout is waited for.
     tokio::time::pause();
     let alive = keepers.kill(&started.id, Signal::KILL).await;

@@ -12,16 +12,29 @@ use testkit::proc;
 use testkit::prometheus::{self, Exposition};
 use testkit::sandbox::Sandbox;
 use testkit::serve::{CarrierKind, ServedDaemon, TOKEN};
+use testkit::tries::Tries;
 
 const REXD: &str = env!("CARGO_BIN_EXE_rexd");
 /// How long a test waits for what has to happen. Never reached when all is well.
-const PATIENCE: Duration = Duration::from_secs(20);
+const PATIENCE: Duration = Duration::from_secs(60);
 
 fn metrics(served: &ServedDaemon) -> Exposition {
     let mut http = Http::connect(served.addresses.http).unwrap();
     let page = http.ask("/metrics", &bearer(Some(TOKEN)), None).unwrap();
     assert_eq!(page.head.header("content-type"), Some("text/plain; version=0.0.4; charset=utf-8"));
     prometheus::parse(&page.body).unwrap_or_else(|fault| panic!("{fault:?} in\n{}", page.body))
+}
+
+/// The metrics once they satisfy a condition: what ends is counted a moment after its client is told.
+fn metrics_once(served: &ServedDaemon, is_so: impl Fn(&Exposition) -> bool) -> Exposition {
+    let mut tries = Tries::within(PATIENCE, "the counts");
+    loop {
+        let page = metrics(served);
+        if is_so(&page) {
+            return page;
+        }
+        tries.again();
+    }
 }
 
 #[test]
@@ -37,16 +50,21 @@ fn the_metrics_count_requests_and_processes() {
     client.refused("fs.read", json!({ "session_id": session, "path": "/etc/passwd" }));
     client.refused("no.such.method", json!({}));
     let sleeper = client.begin(json!({ "session_id": session, "argv": ["sleep", "1000"] }));
-    let during = metrics(&served);
+    let running = |page: &Exposition| page.value("rexd_processes_running", &[("kind", "attached")]);
+    let during = metrics_once(&served, |page| running(page) == Some(1.0));
     during.follows(&before).unwrap();
-    assert_eq!(during.value("rexd_processes_running", &[("kind", "attached")]), Some(1.0));
     assert_eq!(during.value("rexd_sessions", &[("state", "attached")]), Some(1.0));
     assert_eq!(during.value("rexd_connections", &[("transport", "ws")]), Some(1.0));
     client.call("exec.kill", json!({ "session_id": session, "process_id": sleeper, "signal": "KILL" }));
     client.event("exec.exit", &sleeper);
     client.call("session.close", json!({ "session_id": session }));
 
-    let after = metrics(&served);
+    let is_idle = |page: &Exposition| {
+        let sessions = page.value("rexd_sessions", &[("state", "attached")]);
+        let requests = page.value("rexd_requests_in_flight", &[]);
+        (sessions, requests, running(page)) == (Some(0.0), Some(0.0), Some(0.0))
+    };
+    let after = metrics_once(&served, is_idle);
     after.follows(&during).unwrap();
     let requests = |method: &str, outcome: &str| {
         after
@@ -69,7 +87,6 @@ fn the_metrics_count_requests_and_processes() {
         assert_eq!(count, Some(ok + error), "{method}");
     }
     assert_eq!(after.sum("rexd_requests_total", &[]), 9.0, "and nothing else was asked");
-    assert_eq!(after.value("rexd_requests_in_flight", &[]), Some(0.0));
     assert_eq!(after.value("rexd_processes_started_total", &[]), Some(3.0));
     assert_eq!(after.value("rexd_processes_ended_total", &[("cause", "itself")]), Some(2.0));
     assert_eq!(after.value("rexd_processes_ended_total", &[("cause", "killed")]), Some(1.0));

@@ -386,7 +386,7 @@ fn a_session_whose_profile_is_gone_can_touch_nothing() {
     client.call("fs.write", write.clone());
     sandbox.configure("");
     served.signal(rustix::process::Signal::HUP);
-    let mut tries = Tries::within(Duration::from_secs(20), "the profile is gone");
+    let mut tries = Tries::within(Duration::from_secs(60), "the profile is gone");
     while client.ask("fs.write", write.clone()).unwrap()["error"]["data"]["rule"] != "sandbox:build" {
         tries.again();
     }

@@ -217,7 +217,7 @@ fn until(receive: &Receiver<FileEventBatch>, wanted: &FileEvent) -> Vec<FileEven
     let mut seen = Vec::new();
     loop {
         let batch = receive
-            .recv_timeout(Duration::from_secs(20))
+            .recv_timeout(Duration::from_secs(60))
             .unwrap_or_else(|_| panic!("{wanted:?} not in {seen:?}"));
         assert!(!batch.overflow);
         seen.extend(batch.changes);
@@ -247,14 +247,16 @@ fn a_watch_reports_created_changed_renamed_and_removed_files() {
         kind: FileEventKind::Renamed,
         to: Some(alias.join("sub/other")),
     };
-    let seen = until(&receive, &renamed);
+    let mut seen = until(&receive, &renamed);
+    // The write before it is two changes if the machine is busy between them.
+    seen.retain(|change| change.kind != FileEventKind::Modified);
     assert_eq!(seen, [renamed]);
     fs::remove_file(directory.top.join("sub/other")).unwrap();
     until(&receive, &change("sub/other", FileEventKind::Removed));
     fs::create_dir(directory.top.join("fresh")).unwrap();
     until(&receive, &change("fresh", FileEventKind::Created));
     drop(watch);
-    assert!(receive.recv_timeout(Duration::from_secs(20)).is_err(), "the sink is gone with its watch");
+    assert!(receive.recv_timeout(Duration::from_secs(60)).is_err(), "the sink is gone with its watch");
 }
 
 #[test]
@@ -284,7 +286,7 @@ fn an_atomic_write_is_reported_as_a_change_of_the_file() {
     directory.make("file", "old");
     let (_watch, receive) = watched(&directory.path(""));
     files::write(&directory.path("file"), b"new", &files::WriteOptions::default()).unwrap();
-    let batch = receive.recv_timeout(Duration::from_secs(20)).unwrap();
+    let batch = receive.recv_timeout(Duration::from_secs(60)).unwrap();
     let changed = FileEvent { path: directory.top.join("file"), kind: FileEventKind::Modified, to: None };
     assert_eq!(batch.changes, [changed]);
 }
@@ -300,13 +302,13 @@ fn a_watch_can_be_dropped_while_its_sink_waits() {
     };
     let watch = WatchGroup::default().watch(&directory.path(""), true, sink).unwrap();
     directory.make("new", "x");
-    has_entered.recv_timeout(Duration::from_secs(20)).unwrap();
+    has_entered.recv_timeout(Duration::from_secs(60)).unwrap();
     let (dropped, is_dropped) = channel();
     let dropping = std::thread::spawn(move || {
         drop(watch);
         dropped.send(()).ok();
     });
-    let was_dropped = is_dropped.recv_timeout(Duration::from_secs(20));
+    let was_dropped = is_dropped.recv_timeout(Duration::from_secs(60));
     drop(release);
     dropping.join().unwrap();
     assert!(was_dropped.is_ok(), "dropping a watch does not wait for its sink");

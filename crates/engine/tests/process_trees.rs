@@ -3,8 +3,11 @@
 
 mod support;
 
-use engine::process::{Containment, Cursor, ExitStatus, Item, Signal};
-use support::{engine, gather, is_alive, read_until, run, shell};
+use std::time::Duration;
+
+use engine::process::{Containment, Cursor, ExitStatus, Item, ProcessLimits, Signal};
+use engine::{Engine, EngineSettings};
+use support::{bounds, engine, gather, is_alive, read_until, run, shell};
 
 /// Ignores TERM, double-forks, leaves the session, and says its numbers.
 const RUNAWAY: &str = r#"
@@ -187,7 +190,16 @@ echo leader $$
 
 #[tokio::test]
 async fn a_process_that_leaves_its_cgroup_is_found_all_the_same() {
-    let engine = engine(Containment::Best);
+    // The deserter has its time to speak after the end of its leader.
+    let patience = Duration::from_secs(60);
+    let engine = Engine::start(EngineSettings {
+        process_limits: ProcessLimits { drain_idle: patience, drain_max: patience, ..bounds() },
+        containment: Containment::Best,
+        max_sessions: 64,
+        sandbox: engine::sandbox::SandboxSettings::default(),
+        guardian: None,
+        adopts_orphans: false,
+    });
     let mut session = engine.open_session().unwrap();
     let process = session
         .start(shell(&format!("{DESERTER} while :; do sleep 1000; done")))

@@ -6,7 +6,6 @@ use std::io::{Read as _, Write as _};
 use std::net::TcpListener;
 use std::os::unix::fs::symlink;
 use std::path::Path;
-use std::time::Duration;
 
 use serde_json::{Value, json};
 use testkit::tries::Tries;
@@ -200,7 +199,7 @@ impl Played<'_> {
     fn resume(&mut self) -> bool {
         self.reconnect();
         let params = json!({ "clientName": "t", "resumeSessionId": self.session });
-        let mut tries = Tries::within(PATIENCE.min(Duration::from_secs(5)), "to resume");
+        let mut tries = Tries::within(3 * PATIENCE, "to resume");
         while self.handshake(params.clone()).is_none() {
             tries.again();
         }

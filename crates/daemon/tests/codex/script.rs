@@ -65,14 +65,14 @@ pub(crate) fn every_tool(client: Release) -> Vec<Turn> {
         feed("lines-end", "lines", "\u{4}").until(ENDED),
         run("typed", INTERRUPTED, tty_soon).until("ready"),
         feed("typed-interrupt", "typed", "\u{3}").until(ENDED),
-        run("later", "sleep 1; echo later; exit 5", soon.clone()),
+        run("later", "until [ -e later.go ]; do sleep 0.05; done; echo later; exit 5", soon.clone()),
         run("job", "sleep 1000 </dev/null >/dev/null 2>&1 & echo $! >job.pid", json!({})).until(ENDED),
         run("job-lives", "kill -0 $(cat job.pid) && echo alive", json!({})).until(ENDED),
         run("grandchild", "sleep 1000 & echo leaves", json!({ "yield_time_ms": LONGEST })),
         run("patch", PATCH, json!({})),
         Call::new("image", "view_image", json!({ "path": "pixel.png" })),
         run("large", "for i in $(seq 10000 39999); do printf 'line%s\\n' $i; done", json!({})).until(ENDED),
-        run("later-end", "exit 6", json!({})).until(ENDED),
+        run("later-end", "touch later.go; exit 6", json!({})).until(ENDED),
         feed("later-more", "later", "").until(ENDED),
     ];
     if client == Release::V0_166 {

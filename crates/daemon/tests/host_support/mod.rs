@@ -15,6 +15,7 @@ use std::time::Duration;
 use futures_util::{SinkExt as _, StreamExt as _};
 use serde_json::{Value, json};
 use testkit::sandbox::Sandbox;
+use testkit::tries::Tries;
 use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::net::{TcpListener, TcpStream, UnixStream};
 use tokio::time::timeout;
@@ -264,12 +265,23 @@ impl Stored {
     }
 }
 
+/// Connects to a socket whose file exists: its server may be about to listen.
+pub async fn connect_unix(socket: &Path) -> UnixStream {
+    let mut tries = Tries::within(PATIENCE, "somebody listens");
+    loop {
+        match UnixStream::connect(socket).await {
+            Err(error) if error.kind() == std::io::ErrorKind::ConnectionRefused => tries.again(),
+            connected => return connected.unwrap(),
+        }
+    }
+}
+
 /// A connection of REXD over a unix socket.
 pub struct RexdLines(BufReader<UnixStream>);
 
 impl RexdLines {
     pub async fn connect(socket: &Path) -> RexdLines {
-        RexdLines(BufReader::new(UnixStream::connect(socket).await.unwrap()))
+        RexdLines(BufReader::new(connect_unix(socket).await))
     }
 
     /// The result of a request; events are dropped.

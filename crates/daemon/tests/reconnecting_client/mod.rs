@@ -12,7 +12,7 @@ use testkit::serve::{CarrierKind, ServedDaemon};
 use testkit::tries::Tries;
 
 /// How long the daemon may take to detect an interrupted connection.
-const DETECTION: Duration = Duration::from_secs(20);
+const DETECTION: Duration = Duration::from_secs(60);
 /// Maximal position of a planned interruption: more bytes than a conversation has.
 const FARTHEST: u64 = 40_000;
 

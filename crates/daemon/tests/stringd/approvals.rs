@@ -41,7 +41,7 @@ impl Approver {
 #[test]
 fn a_change_of_variables_that_waits_for_an_approval_holds_up_its_own_home_only() {
     let sandbox = Sandbox::with_config(
-        "[stringd]\nqueue_wait_ms = 3000\ncommand_timeout_ms = 60000\n\n[[policy.rules]]\nname = \"stores\"\naction = \"ask\"\npaths = [\"asked/config.json\"]\naccess = \"write\"\n",
+        "[stringd]\nqueue_wait_ms = 5000\ncommand_timeout_ms = 60000\n\n[[policy.rules]]\nname = \"stores\"\naction = \"ask\"\npaths = [\"asked/config.json\"]\naccess = \"write\"\n",
     );
     let (served, addresses) = beside(&sandbox);
     let mut approver = Approver::new(&served, &addresses);

@@ -9,7 +9,7 @@ use testkit::sandbox::Sandbox;
 use crate::support::{PATIENCE, REXD, Reply, Served, StringdClient, spawn, start};
 
 fn short() -> Sandbox {
-    Sandbox::with_config("[stringd]\ncommand_timeout_ms = 2000\n")
+    Sandbox::with_config("[stringd]\ncommand_timeout_ms = 3000\n")
 }
 
 fn client(served: &Served, sandbox: &Sandbox) -> StringdClient {

@@ -30,7 +30,7 @@ fn rules_and_roots_hold_for_shells() {
 
 #[test]
 fn rules_timeouts_and_roots_hold_for_commands_of_documents() {
-    let rule = "[stringd]\ncommand_timeout_ms = 2000\n\n[[policy.rules]]\nname = \"no-rm\"\naction = \"deny\"\nargv = [\"rm\", \"*\"]\n";
+    let rule = "[stringd]\ncommand_timeout_ms = 5000\n\n[[policy.rules]]\nname = \"no-rm\"\naction = \"deny\"\nargv = [\"rm\", \"*\"]\n";
     let sandbox = Sandbox::with_config(rule);
     let served = start(&sandbox);
     let mut client = served.user(&sandbox.root());

@@ -86,7 +86,7 @@ fn sixteen_commands_wait_in_order_and_one_more_is_refused() {
 
 #[test]
 fn a_command_that_waits_too_long_is_refused_and_runs_never() {
-    let sandbox = Sandbox::with_config("[stringd]\nqueue_wait_ms = 200\nqueue_size = 1\n");
+    let sandbox = Sandbox::with_config("[stringd]\nqueue_wait_ms = 2000\nqueue_size = 1\n");
     let served = start(&sandbox);
     let mut running = blocked(&served, &sandbox);
     let mut late = served.client();

@@ -80,7 +80,8 @@ fn templates_set_variables_and_links_run_actions() {
 
 #[test]
 fn a_command_that_takes_too_long_ends_with_124() {
-    let mut served = crate::served::configured("[stringd]\ncommand_timeout_ms = 300\n", &[("page.md", PAGE)]);
+    let mut served =
+        crate::served::configured("[stringd]\ncommand_timeout_ms = 3000\n", &[("page.md", PAGE)]);
     served.main("/open page.md").ok();
     assert_eq!(served.main("/act.slow --").code(), "EXIT_124");
     assert_eq!(served.main("/exec echo a; sleep 100").code(), "EXIT_124");

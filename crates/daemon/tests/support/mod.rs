@@ -11,7 +11,7 @@ use testkit::proc::watch;
 use testkit::sandbox::Sandbox;
 
 pub const TOKEN: &str = "a-token-that-is-long-enough-0123456789";
-pub const PATIENCE: Duration = Duration::from_secs(20);
+pub const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A running `rexd serve`.
 pub struct ServedDaemon {
