@@ -20,7 +20,8 @@ fn seqs(messages: &[Value]) -> Vec<i64> {
 /// More than an app's queue and the buffers of its socket hold.
 #[test]
 fn an_app_that_lagged_is_told_and_its_subscriptions_have_no_gap() {
-    let hub = Running::start(Limits::default());
+    // The apps read nothing, and answer no ping, until everything is sent.
+    let hub = Running::start(Limits { silence: Duration::from_secs(3600), ..Limits::default() });
     let token = hub.client("v", UserRole::Viewer);
     let mut host = ScriptedHost::connect(&hub, "h");
     host.started("r");

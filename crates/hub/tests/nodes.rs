@@ -10,7 +10,7 @@ use hub::config::{Limits, Storage};
 use hub::store::{FailureLimits, TokenKind};
 use hub::wakeups::{LocalWakeups, Wakeups};
 use serde_json::{Value, json};
-use support::peers::{ScriptedHost, app, command, output_of};
+use support::peers::{Envelopes, ScriptedHost, app, command, output_of};
 use support::postgres::Postgres;
 use support::{Peer, Running};
 
@@ -26,6 +26,12 @@ fn two_nodes(limits: &Limits) -> (Running, Running, Postgres) {
     (node(), node(), postgres)
 }
 
+/// Waits until the hub has handled a subscription: before, it sends new events, and then again as stored ones.
+fn settle(app: &mut Envelopes) {
+    app.send(&json!({ "type": "app.ping" }));
+    app.next("app.pong");
+}
+
 #[test]
 fn a_second_node_shows_events_and_hosts_and_ends_what_was_removed() {
     let (one, two, _postgres) = two_nodes(&Limits::default());
@@ -36,6 +42,7 @@ fn a_second_node_shows_events_and_hosts_and_ends_what_was_removed() {
     host.started("r");
     host.acked("r", 1);
     subscribed.send(&command("run.subscribe", "r", json!({ "after_seq": 0 })));
+    settle(&mut subscribed);
     for seq in 2..=40 {
         host.output("r", seq);
     }
@@ -95,6 +102,7 @@ fn a_node_that_missed_wake_ups_compares_with_the_store() {
     let mut app = app(&two, &viewer);
     app.send(&command("run.subscribe", "r", json!({ "after_seq": 0 })));
     assert_eq!(app.next("run.started")["seq"], 1);
+    settle(&mut app);
     // More wake-ups than wait for a subscriber; the last event is awaited, however many were missed.
     for seq in 2..=6000 {
         host.output("r", seq);

@@ -19,8 +19,12 @@ use web_push_native::p256::ecdsa::signature::Verifier as _;
 use web_push_native::p256::ecdsa::{Signature, VerifyingKey};
 
 fn start() -> Running {
-    let limits =
-        Limits { prompt_notice: Duration::ZERO, notice_retry: Duration::from_millis(5), ..Limits::default() };
+    let limits = Limits {
+        prompt_notice: Duration::ZERO,
+        notice_retry: Duration::from_millis(5),
+        host_response: PATIENCE,
+        ..Limits::default()
+    };
     let hub = Running::start_with(limits, |config| config.push_allow_private = true);
     hub.user("olga", UserRole::Operator, "password");
     hub.user("vera", UserRole::Viewer, "password");

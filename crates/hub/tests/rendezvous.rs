@@ -9,6 +9,7 @@ use std::time::Duration;
 use hub::config::Limits;
 use hub::store::TokenKind;
 use support::{Peer, Received, hub_with_tokens};
+use testkit::daemon::PATIENCE;
 use tungstenite::Message;
 
 /// ARCHITECTURE.md, invariant 61.
@@ -92,7 +93,7 @@ fn when_a_harness_disconnects_each_of_its_streams_is_reset() {
 
 #[test]
 fn a_newer_executor_replaces_the_old_one_and_harnesses_reconnect() {
-    let (hub, token, harness) = hub_with_tokens(Limits::default());
+    let (hub, token, harness) = hub_with_tokens(Limits { executor_away: PATIENCE, ..Limits::default() });
     let mut old = hub.executor("e", &token);
     let mut client = hub.harness("e", &harness);
     client.send("s", "x");

@@ -69,6 +69,9 @@ fn a_removed_host_loses_both_connections_and_a_newer_one_replaces_the_older() {
     let hub = Running::start(Limits::default());
     let viewer = hub.client("bob", UserRole::Viewer);
     let mut events = ScriptedHost::connect(&hub, "h");
+    // Once it is served, so that the removal ends it.
+    events.started("r");
+    events.acked("r", 1);
     let (mut old, mut watching) = (host(&hub), client(&hub, "h", &viewer).unwrap());
     let mut new = host(&hub);
     assert_eq!((old.closed(), watching.closed()), (4409, 1012), "clients connect again");

@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import { after, before, test } from "node:test";
-import { DESKTOP, PHONE, gitRepository, onScreen, standardStage, startRun, write } from "./support.js";
+import { DESKTOP, PHONE, gitRepository, onScreen, standardStage, startRun, until, write } from "./support.js";
 
 const axe = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
 
@@ -156,6 +156,7 @@ testPage("a request is approved and another one denied by keyboard alone", {}, a
   ]) {
     const command = `true ${key}`;
     await page.goto(`/runs/${run}/files`);
+    await page.getByText("Run a command here").waitFor();
     await focusBy(page, "Run a command here");
     await page.keyboard.press("Enter");
     await focusBy(page, "Command");
@@ -180,6 +181,8 @@ testPage("a run is started, answered and stopped by keyboard alone", {}, async (
   await page.getByRole("heading", { name: "New run" }).waitFor();
   await focusBy(page, "Command");
   await page.keyboard.type("echo by-keyboard; cat");
+  // Before the hosts are known, it is disabled, and Tab passes it.
+  await until("a run can start", () => page.getByRole("button", { name: "Start" }).isEnabled());
   await focusBy(page, "Start");
   await press(page, "Enter");
   await onScreen(page, "by-keyboard");

@@ -155,7 +155,9 @@ test("a host that ends while a save, a command and a decision are under way", as
   const pending = page.getByRole("article").filter({ hasText: "kept.txt" });
   await until("it is decided", async () => {
     const button = pending.getByRole("button", { name: "Approve", exact: true });
-    if (await button.isVisible().catch(() => false)) await button.click().catch(() => undefined);
+    // It may be gone before the click.
+    if (await button.isVisible().catch(() => false))
+      await button.click({ timeout: 5_000 }).catch(() => undefined);
     return readFileSync(join(directory, "kept.txt"), "utf8") !== "before\n";
   });
   assert.equal(readFileSync(join(directory, "kept.txt"), "utf8"), "after, before\n");

@@ -70,7 +70,7 @@ test("a key to its echo", async () => {
       const before = count();
       window.echoed = new Promise((resolve, reject) => {
         let pressed = 0;
-        setTimeout(() => reject(new Error("no echo within 30 s")), 30_000);
+        setTimeout(() => reject(new Error("no echo within 2 min")), 120_000);
         document.addEventListener("keydown", () => (pressed = performance.now()), {
           capture: true,
           once: true,
@@ -134,7 +134,7 @@ test("a tap on approve to the host's decision", async () => {
         const start = performance.now();
         button.click();
         while (!article.classList.contains("decided")) {
-          if (performance.now() - start > 30_000) throw new Error("no decision within 30 s");
+          if (performance.now() - start > 120_000) throw new Error("no decision within 2 min");
           await new Promise((done) => setTimeout(done, 0));
         }
         return performance.now() - start;

@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { after, before, test } from "node:test";
-import { onScreen, proxy, screenText, standardStage, startRun, until } from "./support.js";
+import { onScreen, proxy, screenText, standardStage, startRun, until, write } from "./support.js";
 
 let stage;
 before(async () => {
@@ -11,7 +11,9 @@ before(async () => {
 });
 after(() => stage.close());
 
-const TICKS = "for i in $(seq 1 40); do echo tick-$i-; sleep 0.2; done; echo ticks-done; exec sleep 1000";
+const ticks = (pause) =>
+  `for i in $(seq 1 40); do echo tick-$i-; ${pause}; done; echo ticks-done; exec sleep 1000`;
+const TICKS = ticks("sleep 0.2");
 
 async function assertEachOnce(page) {
   await onScreen(page, "ticks-done");
@@ -42,7 +44,9 @@ async function requestCommand(page, id, command) {
 
 test("the hub is killed and started again: every line once, and the approval is still there", async () => {
   const page = await stage.signedIn("olga");
-  const id = await startRun(page, TICKS);
+  // Half of the lines come after the restart, and with them the host is back, which the decision needs.
+  const pause = "sleep 0.1; while [ $i = 20 ] && [ ! -e hub-is-back ]; do sleep 0.1; done";
+  const id = await startRun(page, ticks(pause));
   await onScreen(page, "tick-");
   const other = await stage.signedIn("admin");
   await requestCommand(other, id, "touch after-restart");
@@ -53,6 +57,7 @@ test("the hub is killed and started again: every line once, and the approval is 
     .waitFor();
   await stage.startHub();
   await page.getByRole("status").getByText("Connected").waitFor();
+  write(stage.host.directory, "hub-is-back", "");
   await assertEachOnce(page);
   const card = page.getByRole("article").filter({ hasText: "touch after-restart" });
   await card.getByRole("button", { name: "Approve", exact: true }).click();
@@ -79,9 +84,11 @@ test("a tap on a stalled connection waits, shows that it does, and counts once",
   link.resume();
   await page.getByRole("status").getByText("Connected").waitFor();
   await card.getByText("Approved by olga").waitFor();
-  await until("the command ran", async () => existsSync(join(stage.host.directory, "counted")));
+  const counted = join(stage.host.directory, "counted");
+  // The file is empty before it has the line.
+  await until("the command ran", async () => existsSync(counted) && readFileSync(counted, "utf8") !== "");
   await cutAndReconnect(page, link);
-  assert.equal(readFileSync(join(stage.host.directory, "counted"), "utf8"), "once\n");
+  assert.equal(readFileSync(counted, "utf8"), "once\n");
   assert.deepEqual(page.problems, []);
   await page.context().close();
 });
@@ -106,9 +113,10 @@ test("a message typed without a connection is sent once", async () => {
   await cutAndReconnect(page, link);
   await message.fill("after");
   await message.press("Enter");
-  await onScreen(page, "after");
   // The terminal's echo and cat's own line.
-  assert.equal((await screenText(page)).split("sent-while-away").length - 1, 2);
+  const count = async (text) => (await screenText(page)).split(text).length - 1;
+  await until("cat's next line", async () => (await count("after")) >= 2);
+  assert.equal(await count("sent-while-away"), 2);
   await page.context().close();
 });
 

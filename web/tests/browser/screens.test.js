@@ -222,7 +222,8 @@ testAs("olga", "a secret is typed into a masked field and is kept nowhere", asyn
 });
 
 testAs("olga", "a prompt that the program ends itself is not asked any more", async (page) => {
-  await startRun(page, "read -t 3 -p 'Name? ' a; echo timed-out; while :; do sleep 1; done");
+  // Long enough for the page to show the prompt on a loaded machine.
+  await startRun(page, "read -t 30 -p 'Name? ' a; echo timed-out; while :; do sleep 1; done");
   await page.getByText("The program asks:").waitFor();
   await onScreen(page, "timed-out");
   await page.getByText("The program asks:").waitFor({ state: "detached" });

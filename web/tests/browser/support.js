@@ -15,7 +15,7 @@ export const REXD = program("REXD", "rexd");
 export const REX = program("REX", "rex");
 export const PASSWORD = "correct horse battery";
 /** For every wait on a condition: CI runs on two loaded cores. */
-export const DEADLINE_MS = Number(process.env.DEADLINE_MS ?? 60_000);
+export const DEADLINE_MS = Number(process.env.DEADLINE_MS ?? 180_000);
 
 const CHROMIUM_FLAGS = [
   "--no-sandbox",
@@ -164,7 +164,7 @@ export class Stage {
   async browser() {
     if (!this.launched) {
       const executablePath = process.env.CHROMIUM ?? "/usr/bin/chromium";
-      this.launched = await chromium.launch({ executablePath, args: CHROMIUM_FLAGS });
+      this.launched = await chromium.launch({ executablePath, args: CHROMIUM_FLAGS, timeout: DEADLINE_MS });
       this.closers.push(() => this.launched.close());
     }
     return this.launched;
@@ -279,6 +279,8 @@ export async function proxy(stage) {
   let isStalled = false;
   let isRefusing = false;
   const server = net.createServer((client) => {
+    // Also of a stalled connection, which the browser may reset.
+    client.on("error", () => client.destroy());
     if (isRefusing) return client.destroy();
     if (isStalled) return client.pause() && sockets.add(client);
     const upstream = net.connect(Number(target.port), target.hostname);

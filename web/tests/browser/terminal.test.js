@@ -127,6 +127,9 @@ test("a late viewer sees the screen, and older output when it scrolls up", async
   await terminal(late).hover();
   await late.mouse.wheel(0, -100);
   await older.waitFor({ state: "detached" });
+  // Until all is written, the terminal scrolls by itself.
+  const isBusy = () => terminal(late).getAttribute("aria-busy");
+  await until("it is loaded", async () => (await isBusy()) === "false");
   await onScreen(late, shown);
   await late.getByRole("button", { name: "Search" }).click();
   await late.getByLabel("Search in the terminal").fill("line 2500");
