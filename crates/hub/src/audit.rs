@@ -1,5 +1,7 @@
 //! Writing the audit: entries of all requests are stored in common transactions, in order.
 
+use std::time::Duration;
+
 use tokio::sync::{mpsc, oneshot};
 
 use crate::store::{AuditEntry, Store};
@@ -8,6 +10,8 @@ use crate::store::{AuditEntry, Store};
 const QUEUED_ENTRIES: usize = 1024;
 /// Entries of one transaction.
 const ENTRIES_PER_TRANSACTION: usize = 256;
+/// How long entries are collected for one transaction: its sync would delay the requests that they are about.
+const COLLECTING: Duration = Duration::from_millis(20);
 
 /// Sends entries to the writer of the audit.
 #[derive(Debug, Clone)]
@@ -45,7 +49,10 @@ impl AuditLog {
 
 async fn write(store: Store, mut inbox: mpsc::Receiver<AuditRequest>) {
     let mut requests = Vec::new();
-    while inbox.recv_many(&mut requests, ENTRIES_PER_TRANSACTION).await > 0 {
+    while let Some(first) = inbox.recv().await {
+        requests.push(first);
+        // After a timeout, what was received stays in `requests`.
+        tokio::time::timeout(COLLECTING, collect(&mut inbox, &mut requests)).await.ok();
         let (mut entries, mut waiting) = (Vec::new(), Vec::new());
         for request in requests.drain(..) {
             match request {
@@ -66,5 +73,15 @@ async fn write(store: Store, mut inbox: mpsc::Receiver<AuditRequest>) {
             // The request may have been cancelled.
             sender.send(()).ok();
         }
+    }
+}
+
+/// Receives requests until a transaction is full, or one waits for it.
+async fn collect(inbox: &mut mpsc::Receiver<AuditRequest>, requests: &mut Vec<AuditRequest>) {
+    while requests.len() < ENTRIES_PER_TRANSACTION
+        && !matches!(requests.last(), Some(AuditRequest::Flush(_)))
+        && let Some(next) = inbox.recv().await
+    {
+        requests.push(next);
     }
 }
