@@ -207,7 +207,7 @@ impl ServerHandler for McpServer {
         let Some(path) = uri::path(&request.uri) else {
             return Err(not_found(format!("{} is not a file on the target; use file:///PATH", request.uri)));
         };
-        // Without a session nobody could be asked: a read that requires approval fails at once.
+        // A client without a session cannot be asked: a read that requires approval fails at once.
         let approvals = !stateless::is_stateless(&context) && supports_forms(&context);
         let caller = self.caller(&context)?;
         let read = caller.toolbox(approvals).read_file(&path).await;
