@@ -24,7 +24,7 @@ export function runLists(
   const lists: RunLists = { waiting: [], running: [], finished: [] };
   for (const run of runs) {
     if (host !== "" && run.host_id !== host) continue;
-    if (wanted === "" || contains(run, wanted, hostName)) lists[listOf(run)].push(run);
+    if (wanted === "" || runContains(run, wanted, hostName)) lists[listOf(run)].push(run);
   }
   for (const list of Object.values(lists) as RunRow[][])
     list.sort((a, b) => (a.last_active_at < b.last_active_at ? 1 : -1));
@@ -36,7 +36,8 @@ function listOf({ status }: RunRow): keyof RunLists {
   return status === "exited" ? "finished" : "waiting";
 }
 
-function contains(run: RunRow, wanted: string, hostName: (id: string) => string): boolean {
+/** Whether a run contains a text in lower case. */
+export function runContains(run: RunRow, wanted: string, hostName: (id: string) => string): boolean {
   const fields = [run.command, run.tool, run.cwd, hostName(run.host_id), run.id];
   return fields.some((field) => field?.toLowerCase().includes(wanted));
 }

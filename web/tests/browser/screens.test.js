@@ -246,6 +246,45 @@ testAs("olga", "an approval for this run counts for the same command again", asy
   });
 });
 
+testAs("olga", "home keeps a card that was decided, and searches cards too", async (page) => {
+  const other = await stage.signedIn("admin");
+  const id = await startRun(page, "echo card-on-home; exec sleep 1000");
+  const [first, second] = ["first", "second"].map((name) =>
+    page.getByRole("article").filter({ hasText: `touch home-${name}` }),
+  );
+  // By two pages that stay open: a request ends with the page that made it.
+  for (const [one, name] of [
+    [page, "first"],
+    [other, "second"],
+  ]) {
+    await one.goto(`/runs/${id}/files`);
+    await one.getByText("Run a command here").click();
+    await one.getByRole("textbox", { name: "Command" }).fill(`touch home-${name}`);
+    await one.getByRole("button", { name: "Run", exact: true }).click();
+    await one
+      .getByRole("article")
+      .filter({ hasText: `touch home-${name}` })
+      .waitFor();
+  }
+  await page.getByRole("link", { name: "Home" }).click();
+  await second.waitFor();
+  const search = page.getByRole("searchbox", { name: "Search runs" });
+  await search.fill("home-second");
+  await first.waitFor({ state: "detached" });
+  await second.waitFor();
+  await search.fill("card-on-home");
+  await first.waitFor();
+  await search.fill("");
+  await first.getByRole("button", { name: "Deny" }).click();
+  await first.getByText("Denied by olga").waitFor();
+  await second.getByRole("button", { name: "Deny" }).waitFor();
+  const cards = page.getByRole("article").filter({ hasText: "touch home-" });
+  assert.match(await cards.last().innerText(), /Denied by olga/, "what waits comes first");
+  await second.getByRole("button", { name: "Deny" }).click();
+  await second.getByText("Denied by olga").waitFor();
+  await other.context().close();
+});
+
 testAs("olga", "git shows what is staged besides what is not", async (page) => {
   const directory = stage.path("work-box", "repository");
   gitRepository(directory);

@@ -1,9 +1,10 @@
 // Addresses, keys, diffs, conversations, trees and other small pure modules.
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import type { RunRow } from "../../src/connection/protocol.ts";
+import type { ApprovalRow, RunRow } from "../../src/connection/protocol.ts";
 import { localAddress, parseAddress, runAddress } from "../../src/routing/address.ts";
 import { conversation } from "../../src/state/activity.ts";
+import { ShownCards, cardContains } from "../../src/state/approval-cards.ts";
 import { pairLines, parseDiff } from "../../src/state/diff.ts";
 import { parseEnvironment } from "../../src/state/environment.ts";
 import { changeText, diffPath, parseStatus } from "../../src/state/git-status.ts";
@@ -239,6 +240,41 @@ test("runs are found, listed by what they do, and grouped by host", () => {
     ],
   );
   assert.equal(runQuery({ text: " a&b ", host: "h" }, { limit: "5" }), "limit=5&q=a%26b&host_id=h");
+});
+
+test("cards that wait come first; those that were decided stay if they were shown", () => {
+  const card = (request_id: string, status: string) => ({ run_id: "r", request_id, status }) as ApprovalRow;
+  const ids = (rows: ApprovalRow[]) => rows.map(({ request_id }) => request_id);
+  const cards = new ShownCards(2);
+  const [a, b, c, old] = [
+    card("a", "pending"),
+    card("b", "pending"),
+    card("c", "pending"),
+    card("old", "decided"),
+  ];
+  assert.deepEqual(ids(cards.of([old, a, b, c])), ["a", "b"]);
+  assert.deepEqual(ids(cards.of([old, card("a", "sent"), b, c])), ["a", "b"]);
+  assert.deepEqual(ids(cards.of([old, card("a", "decided"), b, c])), ["b", "c", "a"]);
+  const all = ["a", "b", "c"].map((id) => card(id, "decided"));
+  assert.deepEqual(ids(cards.of([old, ...all])), ["b", "c"], "the latest ones");
+});
+
+test("cards are found by their request, their run and their host", () => {
+  const request = {
+    request_id: "q",
+    reason: "permission",
+    prompt: "Approve bash",
+    op_args: { cmd: "rm -rf build" },
+  };
+  const approval = { run_id: "r", request_id: "q", host_id: "h", request } as unknown as ApprovalRow;
+  const run = { id: "r", host_id: "h", command: "codex", cwd: "/w" } as RunRow;
+  const finds = (text: string) => cardContains(approval, run, text, (id) => `machine (${id})`);
+  for (const text of ["", " RM -rf", "codex", "approve", "machine (h)"]) assert.ok(finds(text), text);
+  assert.equal(finds("make"), false);
+  assert.equal(
+    cardContains(approval, undefined, "codex", (id) => id),
+    false,
+  );
 });
 
 test("people and rules are named without the words of the program", () => {
