@@ -9,7 +9,7 @@ const SMALLEST_COMPRESSED = 1024;
 
 export function bundleFiles(version: string): Plugin {
   let out = "";
-  let shell: string[] = [];
+  let files: { shell: string[]; screens: string[] } = { shell: [], screens: [] };
   return {
     name: "bundle-files",
     apply: "build",
@@ -19,38 +19,54 @@ export function bundleFiles(version: string): Plugin {
         : join(config.root, config.build.outDir);
     },
     generateBundle(_options, bundle) {
-      shell = shellFiles(bundle);
+      files = workerFiles(bundle);
     },
     closeBundle() {
       writeFileSync(join(out, "version.json"), JSON.stringify({ version }) + "\n");
       const worker = join(out, "sw.js");
       const source = readFileSync(worker, "utf8");
-      const list = JSON.stringify(["/", ...shell]).slice(1, -1);
+      const list = (paths: string[]) => JSON.stringify(paths).slice(1, -1);
       writeFileSync(
         worker,
-        source.replace(/["'`]__SHELL_FILES__["'`]/, () => list),
+        source
+          .replace(/["'`]__SHELL_FILES__["'`]/, () => list(["/", ...files.shell]))
+          .replace(/["'`]__SCREEN_FILES__["'`]/, () => list(files.screens)),
       );
-      const files = filesBelow(out, out).sort();
-      for (const file of files) compress(join(out, file));
+      for (const file of filesBelow(out, out).sort()) compress(join(out, file));
     },
   };
 }
 
-/** The files that the app needs before anything is opened; the service worker stores them when it is installed. */
-function shellFiles(bundle: Rollup.OutputBundle): string[] {
-  const found = new Set<string>();
-  const add = (name: string): void => {
-    const chunk = bundle[name];
-    if (found.has(name) || chunk?.type !== "chunk") return;
-    found.add(name);
-    for (const style of chunk.viteMetadata?.importedCss ?? []) found.add(style);
-    chunk.imports.forEach(add);
+/** Large parts that are not needed to open a screen: the editor, its languages, and drawing with WebGL. */
+const NOT_STORED = /\/src\/editor\/|\/(@codemirror|@lezer)\/|\/addon-webgl\//;
+
+/**
+ * The files that the service worker stores: those that the app needs before anything is opened, when it is installed; and those
+ * of the screens, in the background.
+ */
+function workerFiles(bundle: Rollup.OutputBundle): { shell: string[]; screens: string[] } {
+  const closure = (names: string[], withScreens: boolean): Set<string> => {
+    const found = new Set<string>();
+    const add = (name: string): void => {
+      const chunk = bundle[name];
+      if (found.has(name) || chunk?.type !== "chunk") return;
+      if (chunk.moduleIds.some((id) => NOT_STORED.test(id))) return;
+      found.add(name);
+      for (const style of chunk.viteMetadata?.importedCss ?? []) found.add(style);
+      chunk.imports.forEach(add);
+      if (withScreens) chunk.dynamicImports.forEach(add);
+    };
+    names.forEach(add);
+    return found;
   };
   const entry = Object.values(bundle).find(
     (file) => file.type === "chunk" && file.isEntry && file.name === "index",
   );
-  if (entry) add(entry.fileName);
-  return [...found].sort().map((file) => "/" + file);
+  const names = entry ? [entry.fileName] : [];
+  const shell = closure(names, false);
+  const screens = [...closure(names, true)].filter((name) => !shell.has(name));
+  const paths = (found: Iterable<string>) => [...found].sort().map((file) => "/" + file);
+  return { shell: paths(shell), screens: paths(screens) };
 }
 
 function filesBelow(root: string, directory: string): string[] {

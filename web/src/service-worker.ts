@@ -5,6 +5,8 @@ const worker = globalThis as unknown as ServiceWorkerGlobalScope;
 const CACHE = `shell-${__BUNDLE_VERSION__}`;
 /** Replaced by the build with the addresses of the shell's files. */
 const SHELL: string[] = ["__SHELL_FILES__"];
+/** Replaced by the build with the addresses of the screens' files: stored in the background, so that every screen opens offline. */
+const SCREENS: string[] = ["__SCREEN_FILES__"];
 /** How long a page waits for the hub before the stored shell is shown. */
 const NAVIGATION_MS = 3_000;
 
@@ -33,6 +35,24 @@ worker.addEventListener("activate", (event) => {
 async function removeOldShells(): Promise<void> {
   const names = await caches.keys();
   await Promise.all(names.filter((name) => name !== CACHE).map((name) => caches.delete(name)));
+}
+
+worker.addEventListener("message", (event) => {
+  const data = event.data as { store?: unknown } | null;
+  if (data?.store === "screens") event.waitUntil(storeScreens());
+});
+
+/** Stores the screens one after the other. After a failure, the next page continues. */
+async function storeScreens(): Promise<void> {
+  const cache = await caches.open(CACHE);
+  for (const path of SCREENS) {
+    if (await cache.match(path)) continue;
+    const isStored = await cache.add(path).then(
+      () => true,
+      () => false,
+    );
+    if (!isStored) return;
+  }
 }
 
 worker.addEventListener("fetch", (event) => {

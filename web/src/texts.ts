@@ -37,6 +37,8 @@ export const texts = {
       `Too many requests wait for a response (limit ${limit}). Wait a moment and try again.`,
     noResponse: "No response in time. The host may be busy; try again.",
     requestFailed: "The request failed.",
+    notLoaded:
+      "This part of the app is not stored on this device and could not be loaded. Check the network.",
     tooManyAnswers: (limit: number) =>
       `Too many answers wait to be sent (limit ${limit}). Wait until the connection is back.`,
     clock: (difference: string) =>
@@ -50,6 +52,7 @@ export const texts = {
     submitting: "Signing in…",
     byLink: "Signing in with the link…",
     linkFailed: "This link is unknown, used or expired. Ask for a new one: rexhub user link NAME",
+    empty: "Enter your user name and your password.",
     wrong: "User name or password is wrong.",
     throttled: (seconds: string | null) =>
       `Too many failed attempts. Try again ${seconds === null ? "later" : `in ${seconds} seconds`}, or use a one-time link.`,
@@ -135,6 +138,8 @@ export const texts = {
     send: "Send",
     queue: "Queue",
     queued: (count: number) => `${count} queued until the program waits for input`,
+    queueFull: (limit: number) =>
+      `The queue of this run is full (limit ${limit}). Remove a message from it, or send this one now.`,
     dropQueued: "Remove from the queue",
     placeholder: "Type a message",
     prompt: "The program asks:",
@@ -210,7 +215,7 @@ export const texts = {
   newRun: {
     title: "New run",
     host: "Host",
-    noHosts: "No host is online.",
+    noHosts: "No host is online. Start `rexd host` on a machine, or add one.",
     directory: "Directory",
     directoryHint: "First root",
     recent: "Recent",
@@ -284,6 +289,8 @@ export const texts = {
     view: "Diff view",
     diffText: "Text of the diff",
     cut: "The output is longer than the host sends; its beginning is missing.",
+    noRepository: (directory: string) =>
+      `${directory} is not in a git repository. Run \`git init\` there, or start a run inside a repository.`,
     refresh: "Refresh",
     large: (lines: number) => `This diff has ${lines} lines.`,
     showAll: "Show all",

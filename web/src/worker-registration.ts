@@ -2,6 +2,9 @@
 import { localAddress } from "./routing/address.ts";
 import { router } from "./routing/router.svelte.ts";
 
+/** The screens are stored when the first one has surely been loaded. */
+const STORE_SCREENS_AFTER_MS = 2_000;
+
 let registering: Promise<ServiceWorkerRegistration | null> | null = null;
 
 /**
@@ -20,7 +23,11 @@ async function register(): Promise<ServiceWorkerRegistration | null> {
     if (typeof data?.open === "string") router.go(localAddress(data.open));
   });
   try {
-    return await navigator.serviceWorker.register("/sw.js", { updateViaCache: "none" });
+    const registration = await navigator.serviceWorker.register("/sw.js", { updateViaCache: "none" });
+    void navigator.serviceWorker.ready.then(({ active }) =>
+      setTimeout(() => active?.postMessage({ store: "screens" }), STORE_SCREENS_AFTER_MS),
+    );
+    return registration;
   } catch {
     return null;
   }
