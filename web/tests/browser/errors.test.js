@@ -26,11 +26,18 @@ test("wrong passwords, used and unknown links", async () => {
     await other.startHub();
     const page = await other.page();
     await page.goto("/login");
+    await tryPassword(page, "ann", "");
+    await alert(page, "Enter your user name and your password.");
     await tryPassword(page, "ann", "wrong");
     await alert(page, "User name or password is wrong.");
     const link = other.rexhub(["user", "link", "ann"]).match(/#(\S+)/)[1];
     await page.goto(`/login#${link}`);
     await page.getByRole("heading", { name: "Running" }).waitFor();
+    const third = other.rexhub(["user", "link", "ann"]).match(/#(\S+)/)[1];
+    const elsewhere = await other.page();
+    await elsewhere.goto(`/login?to=%2Fsettings#${third}`);
+    await elsewhere.getByRole("heading", { name: "Settings" }).waitFor();
+    assert.equal(new URL(elsewhere.url()).pathname, "/settings");
     const second = await other.page();
     await second.goto(`/login#${link}`);
     await alert(second, /unknown, used or expired/);
@@ -53,7 +60,7 @@ test("files that are too large, binary, gone, or changed meanwhile", async () =>
   await page.goto(`/runs/${id}/files`);
   const tree = page.getByRole("tree", { name: "Files" });
   await tree.getByText("large.txt").click();
-  await page.getByText(/longer than 1 MiB/).waitFor();
+  await alert(page, /longer than 1 MiB/);
   assert.equal(await page.getByRole("button", { name: "Edit" }).count(), 0);
   await tree.getByText("binary.dat").click();
   await alert(page, /not text/);
@@ -88,6 +95,17 @@ test("a start that fails says why, and keeps what was typed", async () => {
   await alert(page, /no such page/);
   await page.goto("/hosts/no-such-host");
   await alert(page, /no such host/);
+  await page.context().close();
+});
+
+test("a directory outside of git says so, and what to do", async () => {
+  const directory = stage.path("work-box", "no-repository");
+  const page = await stage.signedIn("olga");
+  const id = await startRun(page, "exec sleep 1000", directory);
+  await page.goto(`/runs/${id}/git`);
+  await alert(page, /is not in a git repository. Run `git init` there/);
+  for (const name of ["Status", "Diff"]) await page.getByRole("heading", { name }).waitFor();
+  assert.deepEqual(page.problems, []);
   await page.context().close();
 });
 
@@ -145,9 +163,9 @@ test("a host that goes away in the middle", async () => {
     .getByText(/offline/)
     .waitFor();
   await page.goto("/hosts/box");
-  await page.getByText(/The host is offline/).waitFor();
+  await alert(page, /The host is offline/);
   await page.goto("/new");
-  await page.getByText("No host is online.").waitFor();
+  await alert(page, /No host is online/);
   stage.host = await stage.startHost("box", { root: stage.host.directory });
   await page.goto(`/runs/${id}`);
   await page.getByRole("button", { name: "Stop" }).click();
