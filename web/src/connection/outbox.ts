@@ -164,7 +164,7 @@ export class Outbox {
     const found = await this.lookup(answer.path).catch(() => null);
     const isOurs = found?.decided_by === this.user && found.decision === answer.body.decision;
     if (isOurs) this.setStage(answer, "received");
-    else this.fail(answer, found?.decided_by ? `${found.decided_by}: ${found.decision ?? ""}` : text);
+    else this.fail(answer, found?.decided_by ? outcomeText(found.decision, found.decided_by) : text);
   }
 
   private finish(answer: Answer): void {
@@ -190,6 +190,11 @@ export class Outbox {
     this.keep(this.answers);
     this.changed();
   }
+}
+
+/** How a request was decided, and by whom. */
+export function outcomeText(decision: string | null, who: string): string {
+  return texts.approvals.by(texts.approvals.decisions[decision ?? ""] ?? decision ?? "", who);
 }
 
 export function decisionId(run: string, request: string): string {

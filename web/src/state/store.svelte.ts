@@ -191,7 +191,8 @@ class Store {
     if (hasExpired && !this.isSigningOut && this.signIn !== "out") this.hasExpired = true;
     this.connection.stop();
     this.hub.clear();
-    clearSnapshot();
+    // A share link that ends says nothing about the person who has signed in on this device.
+    if (this.me?.kind !== "share") clearSnapshot();
     this.me = null;
     this.signIn = "out";
     this.isLoaded = false;

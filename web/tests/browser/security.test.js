@@ -64,7 +64,7 @@ test("markup in names of hosts, questions, options and answers stays text", asyn
   await page.getByRole("heading", { name: `old ${XSS}` }).waitFor();
   await assertNotHacked(page);
   await page.goto("/");
-  await page.getByRole("combobox", { name: "Host filter" }).selectOption({ label: XSS });
+  await page.getByRole("combobox", { name: "Host filter" }).selectOption({ label: `${XSS} (old)` });
   await page.getByRole("link", { name: "old <img" }).waitFor();
   await assertNotHacked(page);
   await startRun(page, `read -p 'Delete <img src=x onerror="hacked=1">? [y/N] ' answer; echo "said $answer"`);
@@ -176,8 +176,19 @@ test("a share link reaches its run alone, and ends when it is revoked", async ()
   });
   assert.equal(own.status(), 200);
 
+  const member = await stage.signedIn("vera");
+  const known = () => member.evaluate(() => localStorage.getItem("last-known-state"));
+  await until("the state of the member is saved", async () => (await known()) !== null);
+  await member.goto(url);
+  await onScreen(member, "shared-run");
+
   await page.getByRole("button", { name: "Revoke" }).click();
   await page.getByText("No link exists.").waitFor();
+  await member
+    .getByRole("alert")
+    .getByText(/unknown, expired or revoked/)
+    .waitFor();
+  assert.notEqual(await known(), null, "the link is not the sign-in of the member");
   await guest
     .getByRole("alert")
     .getByText(/unknown, expired or revoked/)
@@ -187,8 +198,8 @@ test("a share link reaches its run alone, and ends when it is revoked", async ()
     .getByRole("alert")
     .getByText(/unknown, expired or revoked/)
     .waitFor();
-  assert.deepEqual([page.problems, guest.problems], [[], []]);
-  for (const one of [page, guest]) await one.context().close();
+  assert.deepEqual([page.problems, guest.problems, member.problems], [[], [], []]);
+  for (const one of [page, guest, member]) await one.context().close();
 });
 
 test("a viewer sees no button that it may not use, and the API refuses them too", async () => {

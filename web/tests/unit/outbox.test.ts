@@ -71,7 +71,7 @@ test("if another person was faster, the answer says who and what", async () => {
   outbox.connected("ann");
   outbox.decide("r", "q", "approve");
   await settled();
-  assert.deepEqual([outbox.get(id)?.stage, outbox.get(id)?.error], ["failed", "bob: deny"]);
+  assert.deepEqual([outbox.get(id)?.stage, outbox.get(id)?.error], ["failed", "Denied by bob"]);
 });
 
 test("messages keep their order and their id", async () => {
