@@ -1,8 +1,9 @@
 //! The shell of a bash topic: requests and reports go over private pipes, and only its programs use the terminal.
 //!
-//! The shell reads each request as two lines: one evaluates the user's text, quoted as a whole, with the terminal as its
-//! standard input; the next reports the status and the directory. Nothing is typed into the terminal, and no text of the
-//! output is interpreted. Programs do not inherit the pipes.
+//! The shell reads each request as a line that evaluates the user's text, quoted as a whole, with the terminal as its
+//! standard input, and then reports the status and the directory. An interrupt ends that line, so a second one reports if
+//! the first did not. Nothing is typed into the terminal, and no text of the output is interpreted. Programs do not
+//! inherit the pipes.
 
 use std::time::Duration;
 
@@ -29,8 +30,17 @@ pub(super) struct Shell {
     reader: LogReader,
     /// The directory after the last command.
     pub(super) cwd: String,
-    /// The status of the last command, if the shell traces commands. The report turns the trace off.
-    traced: Option<i32>,
+    /// The number of requests so far; a report carries the number of its request.
+    requests: u64,
+    /// What the next request turns on again, because the report has turned it off.
+    suspended: Option<SuspendedOptions>,
+}
+
+/// Options that write what the shell reads or runs (`set -v`, `set -x`), and the status that `$?` must have.
+#[derive(Debug, PartialEq, Eq)]
+struct SuspendedOptions {
+    letters: &'static str,
+    status: i32,
 }
 
 /// How a command in the shell ended.
@@ -55,22 +65,27 @@ pub(super) fn argv(pipes: &SidePipes) -> Vec<String> {
 /// The first request: defines the report, which keeps `$?`, and turns off what is for people at a prompt.
 ///
 /// A function of the user with the name `builtin` would replace what requests are made of, so the report removes it.
+/// Options that would write the requests themselves are off between requests.
 fn preamble() -> String {
     format!(
         "set +H; set +o history; unset PROMPT_COMMAND BASH_ENV TMOUT; __rexd_report() {{ __rexd_status=$?; \
-         \\unset -f builtin; \\builtin printf '%s\\0%s\\0%s\\0' \"$__rexd_status\" \"$PWD\" \"$-\" >&{REPORT_FD}; \
-         \\builtin set +x; \\builtin return \"$__rexd_status\"; }}; readonly -f __rexd_report\n"
+         if [[ ${{__rexd_reported-}} != \"$1\" ]]; then \\unset -f builtin; \
+         \\builtin printf '%s\\0%s\\0%s\\0%s\\0' \"$1\" \"$__rexd_status\" \"${{PWD-$(\\builtin pwd)}}\" \"$-\" >&{REPORT_FD}; \
+         \\builtin set +vx; __rexd_reported=$1; fi; \\builtin return \"$__rexd_status\"; }}; \
+         __rexd_resume() {{ \\builtin set \"$1\"; \\builtin return \"$2\"; }}; readonly -f __rexd_report __rexd_resume\n"
     )
 }
 
-/// One request: the text as one quoted word, so that no text can reach beyond it. The trace of the report is not output;
-/// a traced text turns the trace on again, with the status of the command before it.
-/// After a syntax error, bash recognizes the brace only behind an empty line.
-fn request(text: &str, traced: Option<i32>) -> String {
-    let trace =
-        traced.map(|status| format!("{{ \\builtin set -x; (\\builtin exit {status}); }} 2>/dev/null\n"));
-    let quoted = format!("{}{text}", trace.unwrap_or_default()).replace('\'', "'\\''");
-    format!("\\builtin eval '{quoted}' 0</dev/tty {REPORT_FD}>&-\n\n{{ \\__rexd_report; }} 2>/dev/null\n")
+/// One request: the text as one quoted word, so that no text can reach beyond it. Traps of the user see that requests
+/// call functions, so the output of these calls is dropped; as the first part of a list, their status triggers none.
+/// After a syntax error, bash recognizes the brace of the second line only behind an empty one.
+fn request(number: u64, text: &str, suspended: Option<&SuspendedOptions>) -> String {
+    let resume = suspended.map(|SuspendedOptions { letters, status }| {
+        format!("{{ \\__rexd_resume -{letters} {status} && \\builtin :; }} >/dev/null 2>&1\n")
+    });
+    let quoted = format!("{}{text}", resume.unwrap_or_default()).replace('\'', "'\\''");
+    let report = format!("{{ \\__rexd_report {number} && \\builtin :; }} >/dev/null 2>&1");
+    format!("\\builtin eval '{quoted}' 0</dev/tty {REPORT_FD}>&-; {report}\n\n{report}\n")
 }
 
 /// The state of the shell after a command.
@@ -78,8 +93,7 @@ fn request(text: &str, traced: Option<i32>) -> String {
 struct ShellReport {
     status: i32,
     cwd: String,
-    /// Whether commands are traced.
-    is_traced: bool,
+    suspended: Option<SuspendedOptions>,
 }
 
 /// What a wait for a report ended with.
@@ -100,14 +114,15 @@ impl Shell {
         cwd: String,
     ) -> Result<Shell, Error> {
         channel.write(preamble().as_bytes()).await.map_err(|_closed| Error::Gone)?;
-        Ok(Shell { process, channel, reader, cwd, traced: None })
+        Ok(Shell { process, channel, reader, cwd, requests: 0, suspended: None })
     }
 
     /// Runs a text. After `limit` its foreground job is interrupted, then killed; the status is then 124.
     pub(super) async fn run(&mut self, text: &str, limit: Duration) -> ShellReply {
         self.process.set_reader_disconnected(false);
         let mut output = CommandOutput::default();
-        let request = request(text, self.traced);
+        self.requests += 1;
+        let request = request(self.requests, text, self.suspended.as_ref());
         let mut reports = Vec::new();
         // A shell that does not read its request must not block the topic.
         let written = timeout(limit, self.channel.write(request.as_bytes())).await;
@@ -124,7 +139,7 @@ impl Shell {
         let (status, is_alive) = match report {
             Report::Status(report) => {
                 self.cwd = report.cwd;
-                self.traced = report.is_traced.then_some(report.status);
+                self.suspended = report.suspended;
                 (report.status, true)
             }
             Report::Ended(status) => (status, false),
@@ -156,7 +171,7 @@ impl Shell {
                 read = self.channel.read() => match read {
                     Ok(Some(bytes)) => {
                         reports.extend(bytes);
-                        if let Some(report) = parse(reports) {
+                        if let Some(report) = parse(reports, self.requests) {
                             return self.caught_up(output, report).await;
                         }
                     }
@@ -238,13 +253,28 @@ fn take(output: &mut CommandOutput, item: Item) -> Option<i32> {
     None
 }
 
-/// A complete report: status, directory and options, each with a NUL behind it.
-fn parse(reports: &[u8]) -> Option<ShellReport> {
+/// The report of a request, once it is complete: number, status, directory and options, each with a NUL behind it. A
+/// request that was interrupted while it reported may have left another one.
+fn parse(reports: &[u8], number: u64) -> Option<ShellReport> {
     let mut parts = reports.split(|byte| *byte == 0);
-    let (status, cwd, options, _rest) = (parts.next()?, parts.next()?, parts.next()?, parts.next()?);
-    let status = std::str::from_utf8(status).ok()?.parse().ok()?;
-    let cwd = String::from_utf8_lossy(cwd).into_owned();
-    Some(ShellReport { status, cwd, is_traced: options.contains(&b'x') })
+    loop {
+        let (reported, status, cwd) = (parts.next()?, parts.next()?, parts.next()?);
+        let options = parts.next()?;
+        // What follows the last NUL is not complete.
+        parts.clone().next()?;
+        if reported != number.to_string().as_bytes() {
+            continue;
+        }
+        let status = std::str::from_utf8(status).ok()?.parse().ok()?;
+        let letters = match (options.contains(&b'v'), options.contains(&b'x')) {
+            (true, true) => "vx",
+            (true, false) => "v",
+            (false, true) => "x",
+            (false, false) => "",
+        };
+        let suspended = (!letters.is_empty()).then_some(SuspendedOptions { letters, status });
+        return Some(ShellReport { status, cwd: String::from_utf8_lossy(cwd).into_owned(), suspended });
+    }
 }
 
 #[cfg(test)]
@@ -253,20 +283,32 @@ mod tests {
 
     #[test]
     fn reports_are_complete_or_none() {
-        let report = |is_traced| Some(ShellReport { status: 0, cwd: "/tmp".to_owned(), is_traced });
-        assert_eq!(parse(b"0\0/tmp\0imB\0"), report(false));
-        assert_eq!(parse(b"0\0/tmp\0imxB\0"), report(true));
-        assert_eq!(parse(b"0\0/tmp\0im"), None);
-        assert_eq!(parse(b"x\0/tmp\0\0"), None);
-        assert_eq!(parse(b""), None);
+        let report = |letters| {
+            let suspended = Some(letters).filter(|it: &&str| !it.is_empty());
+            let suspended = suspended.map(|letters| SuspendedOptions { letters, status: 0 });
+            Some(ShellReport { status: 0, cwd: "/tmp".to_owned(), suspended })
+        };
+        assert_eq!(parse(b"3\x000\0/tmp\0imB\0", 3), report(""));
+        assert_eq!(parse(b"3\x000\0/tmp\0imxB\0", 3), report("x"));
+        assert_eq!(parse(b"3\x000\0/tmp\0imvxB\0", 3), report("vx"));
+        assert_eq!(parse(b"2\x007\0/old\0im\x003\x000\0/tmp\0im\0", 3), report(""), "a report that was left");
+        assert_eq!(parse(b"3\x000\0/tmp\0im", 3), None);
+        assert_eq!(parse(b"2\x000\0/tmp\0im\0", 3), None);
+        assert_eq!(parse(b"3\0x\0/tmp\0\0", 3), None);
+        assert_eq!(parse(b"", 3), None);
     }
 
     #[test]
     fn a_text_is_one_word_of_its_request() {
-        let request = request("echo 'a'\n; echo b", None);
+        let report = "{ \\__rexd_report 7 && \\builtin :; } >/dev/null 2>&1";
         assert_eq!(
-            request,
-            "\\builtin eval 'echo '\\''a'\\''\n; echo b' 0</dev/tty 8>&-\n\n{ \\__rexd_report; } 2>/dev/null\n"
+            request(7, "echo 'a'\n; echo b", None),
+            format!(
+                "\\builtin eval 'echo '\\''a'\\''\n; echo b' 0</dev/tty 8>&-; {report}\n\n{report}\n"
+            )
         );
+        let suspended = SuspendedOptions { letters: "vx", status: 4 };
+        let resumed = request(1, "true", Some(&suspended));
+        assert!(resumed.starts_with("\\builtin eval '{ \\__rexd_resume -vx 4 && "), "{resumed}");
     }
 }
