@@ -5,6 +5,8 @@
 mod approvals;
 #[path = "stringd/bash.rs"]
 mod bash;
+#[path = "stringd/closing.rs"]
+mod closing;
 #[path = "stringd/crash.rs"]
 mod crash;
 #[path = "stringd/node.rs"]
@@ -15,6 +17,8 @@ mod operator;
 mod queue;
 #[path = "stringd/routes.rs"]
 mod routes;
+#[path = "stringd/shell_settings.rs"]
+mod shell_settings;
 #[path = "stringd/starts.rs"]
 mod starts;
 #[path = "stringd/support.rs"]

@@ -124,13 +124,13 @@ async fn run(
     sender: oneshot::Sender<Bytes>,
 ) {
     let since = Instant::now();
-    let context = CommandContext::new(&face, &turn.topic.user, &command.topic, &turn.topic.session);
+    let context = CommandContext::new(&face, &turn.topic.user, &command.topic, &turn.session);
     let running = execute(&mut turn.state, &context, &command.text);
     let Some(result) = face.stop.run_until_cancelled(AssertUnwindSafe(running).catch_unwind()).await else {
         return;
     };
     let (result, meta) = match result {
-        Ok(result) => (result, turn.state.documents.meta()),
+        Ok(result) => (result, turn.meta()),
         // The panic is in the log; its topic starts afresh.
         Err(_panic) => {
             *turn.state = TopicState::default();

@@ -32,7 +32,7 @@ pub(super) struct TopicSession {
     topic: TopicName,
     open: Mutex<OpenState>,
     /// True while a request of the topic waits for an approver.
-    pub(super) asks: watch::Sender<bool>,
+    asks: watch::Sender<bool>,
 }
 
 #[derive(Debug)]
@@ -44,9 +44,13 @@ enum OpenState {
 }
 
 impl TopicSession {
-    pub(super) fn new(user: &Arc<RegisteredUser>, topic: &TopicName) -> TopicSession {
+    pub(super) fn new(
+        user: &Arc<RegisteredUser>,
+        topic: &TopicName,
+        asks: watch::Sender<bool>,
+    ) -> TopicSession {
         let open = Mutex::new(OpenState::NotYet);
-        TopicSession { user: user.clone(), topic: topic.clone(), open, asks: watch::Sender::new(false) }
+        TopicSession { user: user.clone(), topic: topic.clone(), open, asks }
     }
 
     /// Makes an internal request and waits for its result.

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::time::{Instant, sleep_until};
 use wire::stringd::v0_1::Meta;
 
@@ -31,11 +31,11 @@ pub(super) struct Topic {
     pub user: Arc<RegisteredUser>,
     /// Its name.
     pub name: TopicName,
-    /// Its session in the core.
-    pub session: Arc<TopicSession>,
     /// When it was opened.
     pub created: String,
     turn: Arc<Semaphore>,
+    /// True while a request of the topic waits for an approver.
+    asks: watch::Sender<bool>,
     queue: Mutex<QueueState>,
 }
 
@@ -43,6 +43,12 @@ pub(super) struct Topic {
 struct QueueState {
     /// The state; `None` while a command runs.
     state: Option<Box<TopicState>>,
+    /// The session in the core that owns the processes of this state.
+    session: Arc<TopicSession>,
+    /// How often the topic was closed. The state of a command that began before is not kept.
+    closed: u64,
+    /// Whether a command has run since the topic was opened or closed.
+    is_live: bool,
     waiting: usize,
     /// The document after the last command.
     meta: Option<Meta>,
@@ -68,13 +74,21 @@ pub struct QueueLimits {
 
 impl Topic {
     fn new(user: &Arc<RegisteredUser>, name: &TopicName) -> Topic {
-        let queue = QueueState { state: Some(Box::default()), waiting: 0, meta: None };
+        let asks = watch::Sender::new(false);
+        let queue = QueueState {
+            state: Some(Box::default()),
+            session: Arc::new(TopicSession::new(user, name, asks.clone())),
+            closed: 0,
+            is_live: false,
+            waiting: 0,
+            meta: None,
+        };
         Topic {
             user: user.clone(),
             name: name.clone(),
-            session: Arc::new(TopicSession::new(user, name)),
             created: now(),
             turn: Arc::new(Semaphore::new(1)),
+            asks,
             queue: Mutex::new(queue),
         }
     }
@@ -92,6 +106,35 @@ impl Topic {
     /// Whether a command runs.
     pub(super) fn is_busy(&self) -> bool {
         self.turn.available_permits() == 0
+    }
+
+    /// Whether it has the state of a command that has run or runs.
+    fn is_live(&self) -> bool {
+        self.queue().is_live
+    }
+
+    /// Forgets the state and ends the shell; the topic stays open. A command in flight finishes on the state that it has.
+    fn close(&self) {
+        let new = Arc::new(TopicSession::new(&self.user, &self.name, self.asks.clone()));
+        let mut queue = self.queue();
+        let before = (queue.state.as_mut().map(std::mem::take), std::mem::replace(&mut queue.session, new));
+        (queue.is_live, queue.meta) = (false, None);
+        queue.closed += 1;
+        drop(queue);
+        self.end_shell(&before.1);
+    }
+
+    /// Commands of other topics finish; their session ends with the last of them.
+    fn end_shell(&self, session: &TopicSession) {
+        if self.name.kind() == TopicType::Bash {
+            session.end();
+        }
+    }
+
+    /// Ends the processes of the topic, which is not open any more.
+    fn end(&self) {
+        let session = self.queue().session.clone();
+        session.end();
     }
 
     /// Waits for the turn of a command, in the order of arrival. Dropping this leaves the queue.
@@ -113,13 +156,16 @@ impl Topic {
             None => self.wait(limits.wait).await?,
         };
         drop(place);
-        let state = self.queue().state.take().unwrap_or_default();
-        Ok(TopicTurn { topic: self.clone(), state, _permit: permit })
+        let mut queue = self.queue();
+        queue.is_live = true;
+        let state = queue.state.take().unwrap_or_default();
+        let (session, closed) = (queue.session.clone(), queue.closed);
+        Ok(TopicTurn { topic: self.clone(), session, state, closed, _permit: permit })
     }
 
     /// Waits for the permit. Time during which the running command waits for an approver does not count.
     async fn wait(&self, most: Duration) -> Result<OwnedSemaphorePermit, QueueError> {
-        let mut asks = self.session.asks.subscribe();
+        let mut asks = self.asks.subscribe();
         let acquired = self.turn.clone().acquire_owned();
         tokio::pin!(acquired);
         let mut left = most;
@@ -129,7 +175,7 @@ impl Topic {
                 biased;
                 // The semaphore is never closed.
                 permit = &mut acquired => return permit.map_err(|_closed| QueueError::Late),
-                // The sender lives as long as the session.
+                // The sender lives as long as the topic.
                 _changed = asks.changed() => {}
                 () = sleep_until(since + left), if !is_asking => return Err(QueueError::Late),
             }
@@ -154,16 +200,33 @@ impl Drop for WaitingPlace<'_> {
 pub(super) struct TopicTurn {
     /// The topic.
     pub topic: Arc<Topic>,
+    /// Its session.
+    pub session: Arc<TopicSession>,
     /// Its state.
     pub state: Box<TopicState>,
+    closed: u64,
     _permit: OwnedSemaphorePermit,
+}
+
+impl TopicTurn {
+    /// The current document; none if the topic was closed meanwhile.
+    pub(super) fn meta(&self) -> Option<Meta> {
+        let is_kept = self.topic.queue().closed == self.closed;
+        if is_kept { self.state.documents.meta() } else { None }
+    }
 }
 
 impl Drop for TopicTurn {
     fn drop(&mut self) {
+        let state = std::mem::take(&mut self.state);
         let mut queue = self.topic.queue();
-        queue.meta = self.state.documents.meta();
-        queue.state = Some(std::mem::take(&mut self.state));
+        queue.state = Some(match queue.closed == self.closed {
+            true => {
+                queue.meta = state.documents.meta();
+                state
+            }
+            false => Box::default(),
+        });
     }
 }
 
@@ -216,9 +279,22 @@ impl Topics {
         self.open().iter().filter(is_wanted).cloned().collect()
     }
 
-    /// The names of a user's topics.
-    pub(super) fn names_of(&self, user: &str) -> Vec<String> {
-        self.list(Some(user)).iter().map(|topic| topic.name.as_str().to_owned()).collect()
+    /// The names of a user's topics that have a state.
+    pub(super) fn live_names_of(&self, user: &str) -> Vec<String> {
+        let topics = self.list(Some(user));
+        topics.iter().filter(|topic| topic.is_live()).map(|topic| topic.name.as_str().to_owned()).collect()
+    }
+
+    /// Closes a topic that has a state, unless it is the user's only one; false if it is not closed. It stays open, as a
+    /// topic that has run no command.
+    pub(super) fn close(&self, user: &str, name: &str) -> bool {
+        let open = self.open();
+        let live: Vec<_> = open.iter().filter(|topic| topic.user.id == user && topic.is_live()).collect();
+        match live.iter().find(|topic| topic.name.as_str() == name) {
+            Some(topic) if live.len() > 1 => topic.close(),
+            _ => return false,
+        }
+        true
     }
 
     /// How many there are.
@@ -226,29 +302,28 @@ impl Topics {
         self.open().len()
     }
 
-    /// Closes a topic and ends its shell. Commands in flight finish on the closed topic; its session ends with the last.
+    /// Removes a topic and ends its shell. Commands in flight finish on the closed topic; its session ends with the last.
     pub(super) fn remove(&self, user: &str, name: &str) -> Option<Arc<Topic>> {
         let mut open = self.open();
         let at = open.iter().position(|topic| topic.user.id == user && topic.name.as_str() == name)?;
         let topic = open.remove(at);
         drop(open);
-        if topic.name.kind() == TopicType::Bash {
-            topic.session.end();
-        }
+        let session = topic.queue().session.clone();
+        topic.end_shell(&session);
         Some(topic)
     }
 
-    /// Closes every topic of a user.
+    /// Removes every topic of a user.
     pub(super) fn remove_user(&self, user: &str) {
-        for name in self.names_of(user) {
-            self.remove(user, &name);
+        for topic in self.list(Some(user)) {
+            self.remove(user, topic.name.as_str());
         }
     }
 
-    /// Closes every topic, because the face ends.
+    /// Removes every topic, because the face ends.
     pub(super) fn clear(&self) {
         for topic in std::mem::take(&mut *self.open()) {
-            topic.session.end();
+            topic.end();
         }
     }
 }

@@ -82,13 +82,13 @@ impl CommandContext {
         }
     }
 
-    /// The user's open topics, in the order in which they were opened.
+    /// The user's topics that have a state, in the order in which they were opened.
     pub(super) fn topics(&self) -> Vec<String> {
-        self.face.topics.names_of(&self.user.id)
+        self.face.topics.live_names_of(&self.user.id)
     }
 
-    /// Closes a topic of the user; false if it is not open.
+    /// Closes a topic of the user; false if it has no state or is the only one that has.
     pub(super) fn close_topic(&self, topic: &str) -> bool {
-        self.face.topics.remove(&self.user.id, topic).is_some()
+        self.face.topics.close(&self.user.id, topic)
     }
 }

@@ -6,19 +6,18 @@ use super::{CommandContext, CommandResult};
 pub(super) fn run(context: &CommandContext, text: &str) -> CommandResult {
     let mut words = text.split_whitespace().skip(1);
     let (verb, target) = (words.next(), words.next());
-    let topics = context.topics();
     match verb {
         None | Some("list") => {
             let line = |topic: &String| match topic == context.topic().as_str() {
                 true => format!("* {topic}"),
                 false => format!("  {topic}"),
             };
-            let lines: Vec<String> = topics.iter().map(line).collect();
+            let lines: Vec<String> = context.topics().iter().map(line).collect();
             CommandResult::ok(format!("sessions:\n{}", lines.join("\n")))
         }
         Some("close") => {
             let topic = target.unwrap_or(context.topic().as_str());
-            match topics.len() > 1 && context.close_topic(topic) {
+            match context.close_topic(topic) {
                 true => CommandResult::ok(format!("Closed session: {topic}")),
                 false => failed("Cannot close last session."),
             }
