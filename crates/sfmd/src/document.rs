@@ -130,9 +130,9 @@ impl Document {
         self.warnings.push(format!("... {} more", self.hidden_warnings));
     }
 
-    /// The address of a reference definition.
-    pub(crate) fn reference(&self, name: &str) -> Option<&str> {
-        self.references.get(name).map(String::as_str)
+    /// The name and the address of a reference definition.
+    pub(crate) fn reference(&self, name: &str) -> Option<(&str, &str)> {
+        self.references.get_key_value(name).map(|(name, url)| (name.as_str(), url.as_str()))
     }
 
     /// The id under which `[@id Label](href)` is known, if it repeats an earlier id.
@@ -205,8 +205,8 @@ fn rename_key(id: &str, href: &str) -> String {
 #[derive(Debug, Default)]
 struct Reader {
     document: Document,
-    /// How often each shortcut id was defined inline.
-    ids: TextMap<u32>,
+    /// The shortcuts by their id.
+    ids: TextMap<IdUse>,
     block_ids: HashSet<String>,
     menus: HashSet<(String, String)>,
     open_blocks: Vec<(usize, String)>,
@@ -214,6 +214,13 @@ struct Reader {
     fence: Option<ActionFence>,
     responses: HashMap<String, String>,
     action_ids: HashSet<String>,
+}
+
+/// A shortcut, and the number that the last shortcut with the same id in the text received.
+#[derive(Debug, Clone, Copy)]
+struct IdUse {
+    shortcut: usize,
+    number: u32,
 }
 
 /// An open fence whose info string starts with `act.`.
@@ -263,7 +270,8 @@ impl Reader {
             }
             return;
         }
-        if !line.contains("[@") {
+        // A byte is found faster than a text, and most links are no shortcuts.
+        if !line.contains('@') || !line.contains("[@") {
             return;
         }
         for link in links(line) {
@@ -302,6 +310,10 @@ impl Reader {
     }
 
     fn directive(&mut self, number: usize, (kind, directive): (&str, Directive)) {
+        // A block holds text; a block of includes is put together from other documents.
+        if kind != "include" && !self.open_blocks.is_empty() {
+            return;
+        }
         match kind {
             "requirements" => self.document.requirements = Some(directive.path),
             _ if !is_id(&directive.name) => {
@@ -321,21 +333,32 @@ impl Reader {
         }
     }
 
+    /// A shortcut that repeats an id with the same address is the same shortcut; with another address it is numbered.
     fn shortcut(&mut self, id: &str, label: &str, href: &str) {
-        let shortcut = match self.ids.get_mut(id) {
-            Some(count) => {
-                *count += 1;
-                let numbered = format!("{id}{count}");
-                let shortcut = Shortcut::new(&numbered, label, href);
-                self.document.renamed.entry(rename_key(id, href)).or_insert(numbered);
-                shortcut
-            }
-            None => {
-                self.ids.insert(id.to_owned(), 1);
-                Shortcut::new(id, label, href)
+        let Some(mut known) = self.ids.get(id).copied() else { return self.define(id.to_owned(), label, href) };
+        if self.document.shortcuts[known.shortcut].href() == href {
+            return;
+        }
+        let key = rename_key(id, href);
+        if self.document.renamed.contains_key(&key) {
+            return;
+        }
+        let numbered = loop {
+            known.number += 1;
+            let numbered = format!("{id}{}", known.number);
+            if !self.ids.contains_key(&numbered) {
+                break numbered;
             }
         };
-        self.document.shortcuts.push(shortcut);
+        self.ids.insert(id.to_owned(), known);
+        self.document.renamed.insert(key, numbered.clone());
+        self.define(numbered, label, href);
+    }
+
+    fn define(&mut self, id: String, label: &str, href: &str) {
+        let shortcuts = &mut self.document.shortcuts;
+        shortcuts.push(Shortcut::new(&id, label, href));
+        self.ids.insert(id, IdUse { shortcut: shortcuts.len() - 1, number: 1 });
     }
 
     fn end_fence(&mut self) {
@@ -364,8 +387,7 @@ impl Reader {
         }
         for (id, href) in std::mem::take(&mut self.defined) {
             if !self.ids.contains_key(&id) {
-                self.document.shortcuts.push(Shortcut::new(&id, &id, &href));
-                self.ids.insert(id, 1);
+                self.define(id.clone(), &id, &href);
             }
         }
         for action in &mut self.document.actions {
@@ -391,11 +413,14 @@ pub(crate) fn directive(line: &str) -> Option<(&str, Directive)> {
 
 /// The name and the address of a reference definition at the start of a line.
 pub(crate) fn definition(line: &str) -> Option<(&str, &str)> {
-    let (name, rest) = line.strip_prefix('[')?.split_once("]:")?;
-    if name.is_empty() || name.contains(['[', ']']) || name.starts_with('!') {
+    let inside = line.strip_prefix('[')?;
+    // A name contains no bracket.
+    let end = inside.bytes().position(|byte| matches!(byte, b'[' | b']'))?;
+    let (name, rest) = inside.split_at(end);
+    let rest = rest.strip_prefix("]:")?.trim();
+    if name.is_empty() || name.starts_with('!') {
         return None;
     }
-    let rest = rest.trim();
     let url = match rest.strip_prefix('<') {
         Some(inside) => inside.split_once('>')?.0,
         None => rest.split_whitespace().next()?,

@@ -23,7 +23,7 @@ pub fn document(document: &Document, expanded: Option<&str>) -> Rendered {
     if !text.is_empty() {
         text.push('\n');
     }
-    let mut view = View { document, text, auto: Vec::new(), slugs: SlugCounter::default() };
+    let mut view = View::new(document, text);
     view.body(expanded.unwrap_or(document.body()));
     view.finish()
 }
@@ -35,8 +35,7 @@ pub fn block(document: &Document, id: &str) -> Option<Rendered> {
 
 /// A part of a document, such as an included block.
 pub fn part(document: &Document, text: &str) -> Rendered {
-    let text_size = String::with_capacity(text.len());
-    let mut view = View { document, text: text_size, auto: Vec::new(), slugs: SlugCounter::default() };
+    let mut view = View::new(document, String::new());
     view.body(text);
     view.finish()
 }
@@ -69,12 +68,18 @@ struct View<'a> {
     text: String,
     auto: Vec<Shortcut>,
     slugs: SlugCounter,
+    /// The name and the address of the last reference: many links in a row name the same one.
+    reference: Option<(&'a str, &'a str)>,
 }
 
 /// Addresses longer than this receive a shortcut.
 const LONGEST_HREF: usize = 40;
 
-impl View<'_> {
+impl<'a> View<'a> {
+    fn new(document: &'a Document, text: String) -> View<'a> {
+        View { document, text, auto: Vec::new(), slugs: SlugCounter::default(), reference: None }
+    }
+
     fn body(&mut self, body: &str) {
         self.text.reserve(body.len());
         let mut is_action = false;
@@ -119,7 +124,7 @@ impl View<'_> {
             Destination::Reference(name) if name.starts_with('@') => return false,
             Destination::Reference(name) => {
                 let name = if name.is_empty() { label } else { name };
-                let Some(href) = document.reference(name) else { return false };
+                let Some(href) = self.reference(name) else { return false };
                 (href, true)
             }
         };
@@ -131,15 +136,25 @@ impl View<'_> {
         let is_remote = ["http://", "https://", "act:"].iter().any(|scheme| href.starts_with(scheme));
         if !href.starts_with('@') && (is_remote || has_more_chars(href, LONGEST_HREF)) {
             let id = self.slugs.name(label);
-            let shown = if label.is_empty() { id.as_str() } else { label };
-            self.push([before, "[", shown, "][@", &id, "]"]);
-            self.auto.push(Shortcut::new(&id, shown, href));
+            let shown = if label.is_empty() { id } else { label };
+            self.auto.push(Shortcut::new(id, shown, href));
+            for part in [before, "[", shown, "][@", id, "]"] {
+                self.text.push_str(part);
+            }
             return true;
         }
         if is_reference {
             self.push([before, "[", label, "](", href, ")"]);
         }
         is_reference
+    }
+
+    /// The address of a reference definition.
+    fn reference(&mut self, name: &str) -> Option<&'a str> {
+        if self.reference.is_none_or(|(last, _)| last != name) {
+            self.reference = Some(self.document.reference(name)?);
+        }
+        self.reference.map(|(_, href)| href)
     }
 
     fn push<const N: usize>(&mut self, parts: [&str; N]) {

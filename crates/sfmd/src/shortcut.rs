@@ -37,6 +37,12 @@ impl Shortcut {
 /// The slug of a heading or label: ASCII words, joined with hyphens.
 pub fn slug(text: &str) -> String {
     let mut slug = String::with_capacity(text.len());
+    push_slug(&mut slug, text);
+    slug
+}
+
+/// Adds a slug to an empty text.
+fn push_slug(slug: &mut String, text: &str) {
     let mut is_between = false;
     for c in text.chars() {
         if c.is_whitespace() {
@@ -45,16 +51,15 @@ pub fn slug(text: &str) -> String {
         }
         if c.is_ascii() {
             if is_id_byte(c as u8) {
-                push_word(&mut slug, &mut is_between, c.to_ascii_lowercase());
+                push_word(slug, &mut is_between, c.to_ascii_lowercase());
             }
             continue;
         }
         // Lower case first: a few letters outside of ASCII have a lower case in ASCII.
         for c in c.to_lowercase().filter(char::is_ascii).filter(|c| is_id_byte(*c as u8)) {
-            push_word(&mut slug, &mut is_between, c);
+            push_word(slug, &mut is_between, c);
         }
     }
-    slug
 }
 
 fn push_word(slug: &mut String, is_between: &mut bool, c: char) {
@@ -72,38 +77,83 @@ pub(crate) fn has_more_chars(text: &str, count: usize) -> bool {
 /// The longest label that becomes the name of a link.
 const LONGEST_LABEL: usize = 20;
 
-/// Gives names to the plain links of one view.
+/// Gives names to the plain links of one view. Its texts are reused, because a view may have very many links.
 #[derive(Debug, Default)]
 pub(crate) struct SlugCounter {
-    used: TextMap<u32>,
+    /// The number of each slug among `counts`.
+    used: TextMap<usize>,
+    counts: Vec<u32>,
     unnamed: u32,
+    /// The last label, the number of its slug, and the length of the slug in `name`.
+    last: Option<(usize, usize)>,
+    label: String,
+    name: String,
 }
 
 impl SlugCounter {
     /// A name that no earlier link of the view has.
-    pub(crate) fn name(&mut self, label: &str) -> String {
-        let is_plain = |c: char| c.is_alphanumeric() || matches!(c, ' ' | '-');
-        let is_short = !has_more_chars(label, LONGEST_LABEL) && label.chars().all(is_plain);
-        let mut name = if is_short { slug(label) } else { String::new() };
-        let number = match self.used.get_mut(&name) {
-            _ if name.is_empty() => {
-                name.push_str("link");
-                self.unnamed += 1;
-                self.unnamed
-            }
+    pub(crate) fn name(&mut self, label: &str) -> &str {
+        let (slug, length) = match self.last.filter(|_| self.label == label) {
+            Some(last) => last,
+            None => self.find(label),
+        };
+        self.name.truncate(length);
+        match self.counts.get_mut(slug) {
             Some(count) => {
                 *count += 1;
-                *count
+                if *count > 1 {
+                    push_number(&mut self.name, *count);
+                }
             }
             None => {
-                self.used.insert(name.clone(), 1);
-                return name;
+                self.unnamed += 1;
+                self.name.push_str("link");
+                push_number(&mut self.name, self.unnamed);
+            }
+        }
+        &self.name
+    }
+
+    /// Puts the slug of a label in `name`; its number is beyond `counts` if the label has none.
+    fn find(&mut self, label: &str) -> (usize, usize) {
+        let is_plain = |c: char| c.is_alphanumeric() || matches!(c, ' ' | '-');
+        self.name.clear();
+        if !has_more_chars(label, LONGEST_LABEL) && label.chars().all(is_plain) {
+            push_slug(&mut self.name, label);
+        }
+        self.last = None;
+        if self.name.is_empty() {
+            return (usize::MAX, 0);
+        }
+        let number = match self.used.get(&self.name) {
+            Some(number) => *number,
+            None => {
+                self.counts.push(0);
+                self.used.insert(self.name.clone(), self.counts.len() - 1);
+                self.counts.len() - 1
             }
         };
-        name.push('-');
-        name.push_str(&number.to_string());
-        name
+        self.label.clear();
+        self.label.push_str(label);
+        *self.last.insert((number, self.name.len()))
     }
+}
+
+/// Adds a hyphen and a number.
+fn push_number(text: &mut String, number: u32) {
+    let mut digits = [0; 10];
+    let mut rest = number;
+    let mut start = digits.len();
+    loop {
+        start -= 1;
+        digits[start] = b'0' + (rest % 10) as u8;
+        rest /= 10;
+        if rest == 0 {
+            break;
+        }
+    }
+    text.push('-');
+    text.extend(digits[start..].iter().map(|digit| char::from(*digit)));
 }
 
 #[cfg(test)]
@@ -127,8 +177,11 @@ mod tests {
     #[test]
     fn repeated_and_unusable_labels_are_numbered() {
         let mut counter = SlugCounter::default();
-        let names =
-            ["Docs", "docs", "A label that is far too long", "a/b", "Docs", ""].map(|it| counter.name(it));
-        assert_eq!(names, ["docs", "docs-2", "link-1", "link-2", "docs-3", "link-3"]);
+        let labels = ["Docs", "docs", "docs", "A label that is far too long", "a/b", "Docs", "", "Docs"];
+        let names = labels.map(|label| counter.name(label).to_owned());
+        let expected = ["docs", "docs-2", "docs-3", "link-1", "link-2", "docs-4", "link-3", "docs-5"];
+        assert_eq!(names, expected);
+        let last = (0..4_000_000).map(|_| counter.name("x").len()).max();
+        assert_eq!((last, counter.name("x")), (Some("x-4000000".len()), "x-4000001"));
     }
 }

@@ -19,7 +19,7 @@ fn a_document_has_menus_blocks_shortcuts_and_actions() {
     assert_eq!(document.blocks(), ["foot", "a"]);
     let shortcuts: Vec<_> = document.shortcuts().iter().map(|it| (it.id(), it.href())).collect();
     assert_eq!(shortcuts, [("x", "./1"), ("x2", "./2"), ("y", "./y z")]);
-    assert_eq!(document.reference("r"), Some("https://r.test"));
+    assert_eq!(document.reference("r"), Some(("r", "https://r.test")));
     assert_eq!(document.action("run").unwrap().response.as_deref(), Some("ok\n"));
     assert_eq!(document.warnings(), [] as [&str; 0]);
 }
@@ -68,4 +68,29 @@ fn warnings_beyond_the_first_hundred_are_counted() {
     let warnings = document.warnings();
     assert_eq!((warnings.len(), warnings[100].as_str()), (101, "... 201 more"));
     assert!(warnings[99].starts_with("Line 100: UNEXPECTED_BLOCK_CLOSE"), "{}", warnings[99]);
+}
+
+#[test]
+fn repeated_ids_are_numbered_unless_they_lead_to_the_same_address() {
+    let table: [(&str, &[(&str, &str)]); 4] = [
+        ("[@a A](1) [@a B](1)", &[("a", "1")]),
+        ("[@a A](1) [@a B](2) [@a C](2) [@a D](1)", &[("a", "1"), ("a2", "2")]),
+        ("[@a A](1) [@a2 B](2) [@a C](3)", &[("a", "1"), ("a2", "2"), ("a3", "3")]),
+        ("[@a A](1) [@a B](2) [@a2 C](3)", &[("a", "1"), ("a2", "2"), ("a22", "3")]),
+    ];
+    for (text, expected) in table {
+        let document = parse(text);
+        let found: Vec<_> = document.shortcuts().iter().map(|it| (it.id(), it.href())).collect();
+        assert_eq!(found, expected, "{text}");
+    }
+}
+
+#[test]
+fn directives_in_blocks_are_text_but_for_includes() {
+    let inside = "[!nav:in](in.md)\n[!requirements](in.md)\n[!include:x](x.md)\n";
+    let document = parse(&format!("<!-- #a -->\n{inside}<!-- /a -->\n[!nav:out](out.md)\n"));
+    let menus: Vec<_> = document.menus().iter().map(|menu| menu.name.as_str()).collect();
+    assert_eq!((menus, document.requirements()), (vec!["out"], None));
+    assert_eq!(document.includes().len(), 1);
+    assert_eq!(parse("[!requirements](setup.md)").requirements(), Some("setup.md"));
 }

@@ -53,7 +53,7 @@ fn links_are_replaced_outside_of_code() {
         ("[a](./b.md) [c](@d)", "[a](./b.md) [c](@d)"),
         ("[Docs](http://d) [Docs](http://e)", "[Docs][@docs] [Docs][@docs-2]"),
         ("[](https://d)", "[link-1][@link-1]"),
-        ("[@x A](./a) [@x B](./b) [@x C](./a)", "[A][@x3] [B][@x2] [C][@x3]"),
+        ("[@x A](./a) [@x B](./b) [@x C](./a)", "[A][@x] [B][@x2] [C][@x]"),
         ("[Go](act:run?x=1)", "[Go][@go]"),
         ("`[Docs](http://d)` [x][@y]", "`[Docs](http://d)` [x][@y]"),
         ("```\n[Docs](http://d)\n[r]: x\n```", "```\n[Docs](http://d)\n[r]: x\n```"),
