@@ -54,7 +54,23 @@ fn the_app_is_served_with_headers_that_confine_it() {
     // Requests of the API with the same paths are those of the API.
     let api = page(&hub, "GET", "/hosts", &["Accept: application/json"]);
     assert_eq!((api.head.status, api.head.header("cache-control")), (401, Some("no-store")));
-    assert_eq!(page(&hub, "GET", "/unknown", &[HTML]).head.status, 404);
+    // Addresses that the API does not have are those of the app for every client.
+    for path in ["/login", "/new", "/settings", "/share/x"] {
+        for accept in ["Accept: */*", "Accept: application/json"] {
+            let answer = page(&hub, "GET", path, &[accept]);
+            assert_eq!(answer.head.status, 200, "{path}");
+            assert_eq!(answer.head.header("content-type"), Some("text/html; charset=utf-8"), "{path}");
+        }
+    }
+    // A person who opens an unknown address gets the app, which says so.
+    let tag = page(&hub, "GET", "/", &[HTML]).head.header("etag").unwrap().to_owned();
+    let unknown = page(&hub, "GET", "/unknown", &[HTML, &format!("If-None-Match: {tag}")]);
+    assert_eq!(unknown.head.status, 404);
+    assert_eq!(unknown.head.header("content-type"), Some("text/html; charset=utf-8"));
+    assert!(unknown.body.contains("/assets/"), "{}", unknown.body);
+    assert!(unknown.head.header("content-security-policy").is_some());
+    let other = page(&hub, "GET", "/unknown", &["Accept: */*"]);
+    assert_eq!((other.head.status, other.head.header("content-type")), (404, Some("application/json")));
     assert_eq!(page(&hub, "GET", "/assets/unknown.js", &[]).head.status, 404);
     assert_eq!(page(&hub, "POST", "/login", &[HTML]).head.status, 404);
 }

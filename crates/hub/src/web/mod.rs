@@ -10,41 +10,30 @@ use std::sync::Arc;
 use axum::extract::{Request, State};
 use axum::middleware::Next;
 use axum::response::{IntoResponse as _, Response};
-use http::header::{ACCEPT, CACHE_CONTROL, CONTENT_TYPE, HeaderValue};
-use http::{HeaderMap, Method};
+use http::header::{ACCEPT, CACHE_CONTROL, CONTENT_TYPE, HeaderValue, IF_NONE_MATCH};
+use http::{HeaderMap, Method, StatusCode};
 
 use crate::services::Services;
 
 pub(crate) use bundle::version;
 
-/// Addresses of the app; those that end with a slash include everything below. The API has routes with some of the same
-/// paths: a browser that navigates asks for HTML, a client of the API does not.
-const ADDRESSES: &[&str] = &[
-    "/login",
-    "/hosts",
-    "/hosts/",
-    "/runs/",
-    "/approvals",
-    "/approvals/",
-    "/new",
-    "/audit",
-    "/settings",
-    "/settings/",
-    "/share/",
-];
+/// Addresses of the app alone; those that end with a slash include everything below.
+const ADDRESSES: &[&str] = &["/login", "/new", "/settings", "/settings/", "/share/"];
+/// Addresses of the app whose paths the API has too: a browser that navigates asks for HTML, a client of the API does not.
+const SHARED_ADDRESSES: &[&str] = &["/hosts", "/hosts/", "/runs/", "/approvals", "/approvals/", "/audit"];
 
 /// Answers requests for the app, and adds the headers of a browser's protection to every response.
 pub(crate) async fn serve(State(services): State<Arc<Services>>, request: Request, next: Next) -> Response {
-    let found = match *request.method() {
-        Method::GET | Method::HEAD => {
-            find(&services, request.uri().path(), request.headers(), request.method())
-        }
-        _ => None,
-    };
-    let mut response = match found {
+    let is_read = matches!(*request.method(), Method::GET | Method::HEAD);
+    let found = is_read.then(|| find(&services, request.uri().path(), request.headers(), request.method()));
+    let unknown = (is_read && wants_html(request.headers())).then(|| unknown_page(&request)).flatten();
+    let mut response = match found.flatten() {
         Some(response) => response,
         None => {
             let mut response = next.run(request).await;
+            if let Some(page) = unknown.filter(|_| response.status() == StatusCode::NOT_FOUND) {
+                response = page;
+            }
             // What the API returns concerns one user at one time.
             response.headers_mut().entry(CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));
             response
@@ -55,7 +44,8 @@ pub(crate) async fn serve(State(services): State<Arc<Services>>, request: Reques
 }
 
 fn find(services: &Services, path: &str, headers: &HeaderMap, method: &Method) -> Option<Response> {
-    if path == "/" || (is_address(path) && wants_html(headers)) {
+    let is_page = path == "/" || is_among(ADDRESSES, path);
+    if is_page || (is_among(SHARED_ADDRESSES, path) && wants_html(headers)) {
         return bundle::index(headers, method);
     }
     if path == "/ca.crt" {
@@ -66,8 +56,18 @@ fn find(services: &Services, path: &str, headers: &HeaderMap, method: &Method) -
     bundle::file(path, headers, method)
 }
 
-fn is_address(path: &str) -> bool {
-    ADDRESSES.iter().any(|address| match address.ends_with('/') {
+/// The app, which says that there is no such page, for a person who opens an unknown address.
+fn unknown_page(request: &Request) -> Option<Response> {
+    let mut headers = request.headers().clone();
+    // Its status is not that of the page which the browser may have stored.
+    headers.remove(IF_NONE_MATCH);
+    let mut response = bundle::index(&headers, request.method())?;
+    *response.status_mut() = StatusCode::NOT_FOUND;
+    Some(response)
+}
+
+fn is_among(addresses: &[&str], path: &str) -> bool {
+    addresses.iter().any(|address| match address.ends_with('/') {
         true => path.starts_with(address),
         false => path == *address,
     })
@@ -98,10 +98,11 @@ mod tests {
             "/settings",
             "/share/t",
         ] {
-            assert!(is_address(address), "{address}");
+            let is_found = is_among(ADDRESSES, address) != is_among(SHARED_ADDRESSES, address);
+            assert!(is_found, "{address}");
         }
         for other in ["/runs", "/logins", "/auth/me", "/users", "/ws/app", "/assets/x", "/new/x"] {
-            assert!(!is_address(other), "{other}");
+            assert!(!is_among(ADDRESSES, other) && !is_among(SHARED_ADDRESSES, other), "{other}");
         }
     }
 }
