@@ -194,6 +194,21 @@ fn a_subscription_that_is_gone_is_removed_and_others_are_tried_again() {
 }
 
 #[test]
+fn a_sign_out_everywhere_ends_the_notices_to_all_browsers_of_the_user() {
+    let (hub, service) = (start(), PushService::start());
+    let (olga, vera) =
+        (Browser::sign_in(&hub, "olga", "password"), Browser::sign_in(&hub, "vera", "password"));
+    for path in ["/phone", "/desktop"] {
+        olga.post_json("/push/subscriptions", &BrowserKeys::new(7).subscription(&service, path));
+    }
+    vera.post_json("/push/subscriptions", &BrowserKeys::new(8).subscription(&service, "/vera"));
+    assert_eq!(olga.post("/auth/logout", &json!({ "everywhere": true })).head.status, 204);
+    let again = Browser::sign_in(&hub, "olga", "password");
+    assert_eq!(again.get_json("/push/subscriptions"), json!([]));
+    assert_eq!(vera.get_json("/push/subscriptions").as_array().unwrap().len(), 1, "those of others stay");
+}
+
+#[test]
 fn without_the_flag_only_public_addresses_over_tls_are_accepted() {
     let hub = Running::start(Limits::default());
     hub.user("ann", UserRole::Admin, "password");

@@ -30,9 +30,10 @@ export async function subscribe(wanted: { waits: boolean; ends: boolean }): Prom
   localStorage.setItem(ID, id);
 }
 
+/** Ends the notices to this device; without any, does nothing. */
 export async function unsubscribe(): Promise<void> {
-  const registration = await navigator.serviceWorker.ready;
-  await (await registration.pushManager.getSubscription())?.unsubscribe();
+  const registration = await workerRegistration();
+  await (await registration?.pushManager?.getSubscription())?.unsubscribe();
   const id = localStorage.getItem(ID);
   localStorage.removeItem(ID);
   if (id !== null) await api.delete(`/push/subscriptions/${encodeURIComponent(id)}`);

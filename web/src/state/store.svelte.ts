@@ -10,6 +10,7 @@ import { HubState, type Lists } from "./hub-state.ts";
 import { clearAnswers, loadAnswers, saveAnswers } from "./kept-answers.ts";
 import { now } from "./now.svelte.ts";
 import { MessageQueue, takesMessage } from "./message-queue.ts";
+import { unsubscribe } from "./push.ts";
 import { clearSnapshot, loadSnapshot, saveSnapshot } from "./snapshot.ts";
 import { checkForUpdate } from "./update.ts";
 
@@ -148,6 +149,8 @@ class Store {
     // The hub closes the connection before it responds; that is no ended sign-in.
     this.isSigningOut = true;
     try {
+      // The next person on this device gets no notices of this one. What fails here is removed when the next one cannot be sent.
+      await unsubscribe().catch(() => undefined);
       await api.post("/auth/logout", { everywhere });
       this.ended(false);
     } finally {

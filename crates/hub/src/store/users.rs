@@ -181,13 +181,14 @@ impl Store {
         Ok(transaction.commit().await?)
     }
 
-    /// Ends all sign-ins of a user.
+    /// Ends all sign-ins of a user, and the notices to its browsers.
     pub async fn sign_out_everywhere(&self, user: UserId) -> Result<(), StoreError> {
         let mut transaction = self.begin().await?;
-        sqlx::query("DELETE FROM sign_ins WHERE user_id = $1")
-            .bind(user.0)
-            .execute(&mut *transaction)
-            .await?;
+        for delete in
+            ["DELETE FROM sign_ins WHERE user_id = $1", "DELETE FROM push_subscriptions WHERE user_id = $1"]
+        {
+            sqlx::query(delete).bind(user.0).execute(&mut *transaction).await?;
+        }
         increment_revision(&mut transaction).await?;
         Ok(transaction.commit().await?)
     }
