@@ -13,7 +13,9 @@ export async function copyText(text: string): Promise<boolean> {
 /** `navigator.clipboard` exists in secure contexts only. */
 function copyBySelection(text: string): boolean {
   const area = document.createElement("textarea");
-  const focused = document.activeElement;
+  let focused = document.activeElement;
+  // The terminal is in a shadow tree.
+  while (focused?.shadowRoot?.activeElement) focused = focused.shadowRoot.activeElement;
   area.value = text;
   area.style.cssText = "position:fixed;opacity:0";
   document.body.append(area);

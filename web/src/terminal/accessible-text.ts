@@ -1,4 +1,5 @@
-// The text of the screen in the DOM: xterm.js's rows for screen readers, with the timing and the layout that this app needs.
+// The text of the screen in the DOM: xterm.js's rows for screen readers, with the place, the timing and the layout that this
+// app needs.
 import type { Terminal } from "@xterm/xterm";
 
 /** How often the text follows the screen. xterm.js has a second, which is late for those who read it, and no option. */
@@ -12,6 +13,7 @@ const MAX_ANNOUNCED = 4_000;
 
 /** The parts of xterm.js's accessibility manager that are used here; all are internal, so each may be absent. */
 interface AccessibilityManager {
+  _accessibilityContainer?: HTMLElement;
   _liveRegionDebouncer?: { _debounceThresholdMS: number };
   _liveRegion?: HTMLElement;
   _charsToAnnounce?: string;
@@ -26,13 +28,22 @@ export class AccessibleText {
   /** The output of about the last second. */
   private second = { start: 0, length: 0 };
 
-  constructor(xterm: Terminal) {
+  /** The rows become the text of `region`, and what is announced goes into `announcements`. */
+  constructor(xterm: Terminal, region: HTMLElement, announcements: HTMLElement) {
     const { _core: core } = xterm as unknown as {
       _core?: { _accessibilityManager?: { value?: AccessibilityManager } };
     };
     this.manager = core?._accessibilityManager?.value ?? {};
     this.setInterval(TEXT_MS);
+    // Announcements repeat output: they are no text of the screen.
+    if (this.manager._liveRegion) announcements.append(this.manager._liveRegion);
+    if (this.manager._accessibilityContainer) region.append(this.manager._accessibilityContainer);
     if (this.manager._alignRowWidth) this.manager._alignRowWidth = (row) => this.alignLater(row);
+  }
+
+  dispose(): void {
+    this.manager._liveRegion?.remove();
+    this.manager._accessibilityContainer?.remove();
   }
 
   /** Called with the length of output before it is written. */

@@ -2,7 +2,7 @@
 import { SearchAddon } from "@xterm/addon-search";
 import { WebLinksAddon } from "@xterm/addon-web-links";
 import { Terminal } from "@xterm/xterm";
-import "@xterm/xterm/css/xterm.css";
+import styles from "@xterm/xterm/css/xterm.css?inline";
 import { inFrame } from "../state/frame.ts";
 import { AccessibleText } from "./accessible-text.ts";
 import { type OutputData, OutputQueue } from "./output-queue.ts";
@@ -27,7 +27,14 @@ export class TerminalView {
 
   constructor(
     private readonly element: HTMLElement,
-    options: { fontSize: number; isDark: boolean; isReadOnly: boolean; leave: () => void },
+    options: {
+      fontSize: number;
+      isDark: boolean;
+      isReadOnly: boolean;
+      leave: () => void;
+      /** The place for announcements to screen readers. */
+      announcements: HTMLElement;
+    },
   ) {
     this.fontSize = options.fontSize;
     this.xterm = new Terminal({
@@ -50,8 +57,8 @@ export class TerminalView {
       if (leaves && event.type === "keydown") options.leave();
       return !leaves;
     });
-    this.xterm.open(element);
-    this.text = new AccessibleText(this.xterm);
+    this.xterm.open(drawingIn(element));
+    this.text = new AccessibleText(this.xterm, element, options.announcements);
     this.queue = new OutputQueue({
       write: (data, done) => {
         this.text.written(data.length);
@@ -143,6 +150,7 @@ export class TerminalView {
 
   dispose(): void {
     this.queue.clear();
+    this.text.dispose();
     this.xterm.dispose();
   }
 
@@ -155,7 +163,7 @@ export class TerminalView {
 
   /** The size of a character cell in the chosen font size. */
   private measure(): void {
-    const screen = this.element.querySelector<HTMLElement>(".xterm-screen");
+    const screen = this.xterm.element?.querySelector<HTMLElement>(".xterm-screen");
     if (!screen || screen.offsetWidth === 0) return;
     const scale = this.fontSize / (this.xterm.options.fontSize ?? this.fontSize);
     this.cell = {
@@ -192,6 +200,22 @@ export class TerminalView {
     // Programs may not use the person's clipboard or window title.
     parser.registerOscHandler(52, handled);
   }
+}
+
+/**
+ * The place for what is drawn, in a shadow tree: xterm.js draws with elements that repeat each line, so that the text of the
+ * region would have it twice. The rows for screen readers are the children of the region, shown in the slot.
+ */
+function drawingIn(region: HTMLElement): HTMLElement {
+  const shadow = region.attachShadow({ mode: "open" });
+  const sheet = new CSSStyleSheet();
+  sheet.replaceSync(`${styles}\n.frame { position: relative; }`);
+  shadow.adoptedStyleSheets = [sheet];
+  const [frame, drawing] = [document.createElement("div"), document.createElement("div")];
+  frame.className = "frame";
+  frame.append(drawing, document.createElement("slot"));
+  shadow.append(frame);
+  return drawing;
 }
 
 /** The width that xterm.js needs for its scroll bar. */

@@ -27,7 +27,7 @@ const SIZE_LOOP =
 
 /** Whether the end of the terminal's lines is inside its element, or can be scrolled there. */
 function isReachable(element) {
-  const screen = element.querySelector(".xterm-screen").getBoundingClientRect();
+  const screen = element.shadowRoot.querySelector(".xterm-screen").getBoundingClientRect();
   const fits = screen.right <= element.getBoundingClientRect().right + 1;
   return fits || getComputedStyle(element).overflowX === "auto";
 }
@@ -137,6 +137,24 @@ test("a late viewer sees the screen, and older output when it scrolls up", async
   await onScreen(late, "line 2500");
   assert.deepEqual(late.problems, []);
   for (const one of [page, late]) await one.context().close();
+});
+
+test("the text of the region is the text of the screen, each line once", async () => {
+  const page = await stage.signedIn("olga");
+  await startRun(page, "seq -f 'row-%g' 1 200; printf 'scrolled\\033[2J\\033[Hlast-one\\n'; exec sleep 1000");
+  await onScreen(page, "last-one");
+  const region = terminal(page);
+  for (const text of [await region.innerText(), await region.textContent()]) {
+    assert.equal(text.split("last-one").length, 2, text);
+    assert.equal(text.replaceAll("\u00a0", " ").trim(), "last-one", "nothing else");
+  }
+  // What is announced is beside the region, and ends with it.
+  assert.equal(await region.locator("[aria-live]").count(), 0);
+  assert.equal(await page.locator(".live-region").count(), 1);
+  await page.getByRole("link", { name: "Home" }).click();
+  await page.locator(".live-region").waitFor({ state: "detached" });
+  assert.deepEqual(page.problems, []);
+  await page.context().close();
 });
 
 test("messages have a history", async () => {
