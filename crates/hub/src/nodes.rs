@@ -8,6 +8,7 @@ use tokio::sync::broadcast;
 use tokio::sync::broadcast::error::RecvError;
 use wire::hub::v1::{HostPresence, kind};
 
+use crate::api;
 use crate::auth::now_ms;
 use crate::ingest::read_stored;
 use crate::services::{Services, addressed};
@@ -78,6 +79,7 @@ async fn host_changed(services: &Services, id: &str) {
     };
     services.hosts.replace_older(id, host.generation);
     let word = if host.node.is_some() { kind::HOST_ONLINE } else { kind::HOST_OFFLINE };
-    let presence = HostPresence { name: host.name, version: host.version };
+    let is_older = host.version.as_deref().map(|version| api::is_older(Some(version)));
+    let presence = HostPresence { name: host.name, version: host.version, is_older };
     services.feed.publish_frame(&addressed(word, &presence, Some(id), None));
 }

@@ -13,7 +13,7 @@ use wire::hub::v1::{
     Envelope, HostHello, HostPresence, HubReady, MessageRejected, RpcResponse, RunAck, kind,
 };
 
-use crate::api::PlainError;
+use crate::api::{self, PlainError};
 use crate::auth::{Credential, TokenDigest, now, now_ms};
 use crate::ingest::NotStored;
 use crate::routing;
@@ -155,7 +155,7 @@ struct HostSession {
 impl HostSession {
     /// Handles messages until the connection ends.
     async fn run(&mut self, mut incoming: Receiver) -> Close {
-        self.announce(kind::HOST_ONLINE, &HostPresence { name: None, version: None });
+        self.announce(kind::HOST_ONLINE, &HostPresence::default());
         loop {
             let Some(first) = incoming.recv().await else { return Close::new(Close::NORMAL, "") };
             let (mut next, mut batch, mut bytes) = (Some(first), Vec::new(), 0);
@@ -267,7 +267,9 @@ impl HostSession {
         }
         let ready = HubReady { version: env!("CARGO_PKG_VERSION").to_owned(), generation: self.generation };
         self.outgoing.respond(message(kind::HUB_READY, &ready)).await.ok();
-        self.announce(kind::HOST_ONLINE, &HostPresence { name: Some(name), version: Some(version) });
+        let is_older = Some(api::is_older(Some(&version)));
+        let presence = HostPresence { name: Some(name), version: Some(version), is_older };
+        self.announce(kind::HOST_ONLINE, &presence);
         Ok(())
     }
 
@@ -339,7 +341,7 @@ impl HostSession {
                 tracing::error!(error = &error as &dyn std::error::Error, "disconnecting a host failed")
             }
         }
-        self.announce(kind::HOST_OFFLINE, &HostPresence { name: None, version: None });
+        self.announce(kind::HOST_OFFLINE, &HostPresence::default());
     }
 }
 

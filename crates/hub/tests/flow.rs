@@ -10,6 +10,26 @@ use serde_json::{Value, json};
 use support::Running;
 use support::peers::{Envelopes, ScriptedHost, app, command, output_of};
 
+#[test]
+fn apps_see_whether_a_host_that_connects_is_older_than_the_hub() {
+    let hub = Running::start(Limits::default());
+    hub.user("ann", UserRole::Operator, "correct horse");
+    let mut app = app(&hub, &hub.login("ann", "correct horse"));
+    for (version, is_older) in [("0.0.1", true), (env!("CARGO_PKG_VERSION"), false)] {
+        let mut host = ScriptedHost::connect(&hub, "host-1");
+        let hello = json!({ "name": "box", "version": version, "runs": [] });
+        host.socket.send(&json!({ "type": "host.hello", "data": hello }));
+        let data = loop {
+            let data = app.next("host.online")["data"].clone();
+            // The first event says only that the host is connected.
+            if data["version"] == version {
+                break data;
+            }
+        };
+        assert_eq!((&data["name"], &data["is_older"]), (&json!("box"), &json!(is_older)));
+    }
+}
+
 /// Login, enrolment by first use, requests to a host, a run from start to exit, and its messages.
 #[test]
 fn a_run_is_started_watched_answered_and_stopped() {

@@ -87,7 +87,7 @@ export class HubState {
   private applyHost(id: string, { type, ts, data }: Envelope): void {
     const known = this.hosts.get(id);
     this.hosts.set(id, {
-      is_older: known?.is_older,
+      is_older: typeof data?.is_older === "boolean" ? data.is_older : known?.is_older,
       id,
       name: text(data?.name) ?? known?.name ?? null,
       version: text(data?.version) ?? known?.version ?? null,

@@ -101,6 +101,11 @@ test("hosts come and go", () => {
   state.apply({ type: "host.online", host_id: "h", data: { name: "box", version: "1" } });
   state.apply({ type: "host.offline", host_id: "h", ts: "2026-01-01T00:00:00Z" });
   assert.deepEqual([state.hosts.get("h")?.name, state.hosts.get("h")?.online], ["box", false]);
+  state.apply({ type: "host.online", host_id: "h", data: { version: "0.1", is_older: true } });
+  state.apply({ type: "host.online", host_id: "h", data: {} });
+  assert.equal(state.hosts.get("h")?.is_older, true, "kept where the event does not say");
+  state.apply({ type: "host.online", host_id: "h", data: { version: "2", is_older: false } });
+  assert.equal(state.hosts.get("h")?.is_older, false, "upgraded");
 });
 
 test("a request that was decided while there was no connection stays, and shows how", () => {

@@ -49,7 +49,8 @@ fn numbers(version: &str) -> Option<Vec<u64>> {
     core.split('.').map(|number| number.parse().ok()).collect()
 }
 
-fn is_older(version: Option<&str>) -> bool {
+/// Whether a host of this version is older than the hub.
+pub(crate) fn is_older(version: Option<&str>) -> bool {
     let (version, own) = (version.and_then(numbers), numbers(env!("CARGO_PKG_VERSION")));
     version.is_some() && version < own
 }

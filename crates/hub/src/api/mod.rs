@@ -29,6 +29,7 @@ use crate::routing::RouteError;
 use crate::services::Services;
 use crate::store::StoreError;
 
+pub(crate) use hosts::is_older;
 pub use openapi::openapi;
 
 /// Every route of the API.

@@ -42,7 +42,7 @@ pub struct HubReady {
 }
 
 /// The data of `host.online` and `host.offline`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HostPresence {
     /// The name of the machine.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -50,6 +50,9 @@ pub struct HostPresence {
     /// The version of its program.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub version: Option<String>,
+    /// Whether that is older than the hub's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub is_older: Option<bool>,
 }
 
 /// A text frame of the hub on a host's REXD connection, before the first binary frame of the stream it names.
