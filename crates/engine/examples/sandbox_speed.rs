@@ -65,6 +65,7 @@ fn spec(confinement: Option<Arc<Confinement>>) -> Result<ProcessSpec, engine::Er
         stdin: Stdin::Empty,
         merges_stderr: false,
         side_pipes: None,
+        end_grace: None,
         stop_after: None,
         output_limit: None,
         is_text: true,

@@ -5,7 +5,7 @@ mod support;
 
 use std::time::Duration;
 
-use engine::process::{Containment, Cursor, ExitStatus, Item, ProcessLimits, Signal};
+use engine::process::{Containment, Cursor, ExitStatus, Item, ProcessLimits, ProcessSpec, Signal};
 use engine::{Engine, EngineSettings};
 use support::{bounds, engine, gather, is_alive, read_until, run, shell};
 
@@ -222,4 +222,26 @@ async fn a_process_that_leaves_its_cgroup_is_found_all_the_same() {
         waited += 1;
     }
     assert!(!is_alive(deserter), "a session leaves nobody behind");
+}
+
+#[tokio::test]
+async fn a_process_without_a_grace_does_not_delay_the_end_of_its_session() {
+    for containment in [Containment::Best, Containment::Marks] {
+        let engine = Engine::start(EngineSettings {
+            process_limits: ProcessLimits { kill_grace: Duration::from_secs(3_600), ..bounds() },
+            containment,
+            max_sessions: 64,
+            sandbox: engine::sandbox::SandboxSettings::default(),
+            guardian: None,
+            adopts_orphans: false,
+        });
+        let mut session = engine.open_session().unwrap();
+        let line = "trap '' TERM; echo leader $$; while :; do sleep 1000; done";
+        let spec = ProcessSpec { end_grace: Some(Duration::ZERO), ..shell(line) };
+        let process = session.start(spec).unwrap().running().await.unwrap();
+        let text = read_until(&mut process.primary_reader(Cursor(0)), "leader ").await;
+        let pid = number(&text, "leader");
+        tokio::time::timeout(Duration::from_secs(60), session.close()).await.unwrap();
+        assert!(!is_alive(pid), "{pid} lives");
+    }
 }

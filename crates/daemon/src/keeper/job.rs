@@ -138,6 +138,7 @@ impl KeeperJob {
             },
             merges_stderr: self.merges_stderr,
             side_pipes: None,
+            end_grace: None,
             stop_after: self.stop_after_ms.map(Duration::from_millis),
             output_limit: self.output_bytes.map(|bytes| OutputLimit { bytes, then }),
             is_text: self.is_text,

@@ -140,6 +140,7 @@ fn run(params: &Arc<Run>, context: &PrepareContext<'_, Demo>) -> Result<Prepared
             stdin: Stdin::Empty,
             merges_stderr: false,
             side_pipes: None,
+            end_grace: None,
             stop_after: None,
             output_limit: None,
             is_text: true,

@@ -121,6 +121,7 @@ impl House {
             stdin: Stdin::Open,
             merges_stderr: false,
             side_pipes: None,
+            end_grace: None,
             stop_after: None,
             output_limit: None,
             is_text: true,

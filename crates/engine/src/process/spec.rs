@@ -104,6 +104,9 @@ pub struct ProcessSpec {
     pub merges_stderr: bool,
     /// Two more pipes, for a program that the caller controls.
     pub side_pipes: Option<Arc<SidePipes>>,
+    /// Time between TERM and KILL when its session ends, if it is not that of every process; zero for a program that
+    /// ignores TERM.
+    pub end_grace: Option<Duration>,
     /// The time after which its tree is killed.
     pub stop_after: Option<Duration>,
     /// How many bytes it may write.

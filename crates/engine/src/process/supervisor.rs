@@ -101,6 +101,7 @@ pub(super) struct Supervisor {
     stop_at: Option<Instant>,
     may_write: Option<u64>,
     at_limit: OnOutputLimit,
+    end_grace: Duration,
     cause: ExitCause,
     exit: Option<(ExitStatus, Duration)>,
     /// Whether the exit is in the log, behind all output that the leader wrote.
@@ -149,6 +150,7 @@ async fn start_and_run(assignment: Assignment) {
     });
     let supervisor = Supervisor {
         flow: Flow::new(log.clone(), &bounds),
+        end_grace: spec.end_grace.unwrap_or(bounds.kill_grace),
         log,
         launcher,
         bounds,
@@ -409,7 +411,8 @@ impl Supervisor {
     fn end_with_session(&mut self) {
         self.is_stopping = true;
         self.live.tree = self.live.tree.of_ending_session();
-        self.end_tree(ExitCause::Killed, Some(self.bounds.kill_grace));
+        let grace = Some(self.end_grace).filter(|grace| !grace.is_zero());
+        self.end_tree(ExitCause::Killed, grace);
     }
 
     fn tree_ended(&mut self, ended: &KillOutcome) {

@@ -60,6 +60,7 @@ fn spec(program: Program) -> ProcessSpec {
         stdin: Stdin::Open,
         merges_stderr: false,
         side_pipes: None,
+        end_grace: None,
         stop_after: None,
         output_limit: None,
         is_text: true,

@@ -48,6 +48,7 @@ impl<F: Face> Session<F> {
             stdin: Stdin::Empty,
             merges_stderr: false,
             side_pipes: None,
+            end_grace: None,
             stop_after: None,
             output_limit: None,
             is_text: true,

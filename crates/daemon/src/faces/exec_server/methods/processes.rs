@@ -107,6 +107,7 @@ fn spec(
         stdin: if params.pipe_stdin && !params.tty { Stdin::Open } else { Stdin::Empty },
         merges_stderr: false,
         side_pipes: None,
+        end_grace: None,
         stop_after: None,
         output_limit: None,
         is_text: false,

@@ -258,6 +258,7 @@ fn spec(
         stdin: Stdin::Open,
         merges_stderr: false,
         side_pipes: None,
+        end_grace: None,
         stop_after: None,
         output_limit: None,
         is_text: true,

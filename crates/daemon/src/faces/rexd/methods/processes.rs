@@ -184,6 +184,7 @@ fn spec(session: &Session, request: StartRequest, cwd: RootedPath) -> Result<Pro
         stdin: request.stdin,
         merges_stderr: request.merges_stderr,
         side_pipes: None,
+        end_grace: None,
         stop_after: request.stop_after,
         output_limit: request.output_limit,
         is_text: session.state.client.encoding == Encoding::Utf8,

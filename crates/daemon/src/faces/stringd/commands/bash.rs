@@ -2,6 +2,7 @@
 
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use engine::process::{Cursor, PendingStart, ProcessSpec, SideChannel, TerminalSize};
 use tokio::sync::oneshot;
@@ -116,7 +117,10 @@ async fn start(context: &CommandContext) -> Result<Shell, OperationError> {
             let spec = cwd.and_then(|cwd| session.command_spec(argv(&pipes), variables, cwd));
             let started = spec.and_then(|spec| {
                 let (terminal, side_pipes) = (Some(TERMINAL), Some(Arc::new(pipes)));
-                session.engine.start(ProcessSpec { terminal, side_pipes, ..spec }).map_err(rpc_error)
+                // An interactive shell ignores TERM, and `/shutdown` must not wait for it.
+                let end_grace = Some(Duration::ZERO);
+                let spec = ProcessSpec { terminal, side_pipes, end_grace, ..spec };
+                session.engine.start(spec).map_err(rpc_error)
             });
             // Fails only if the command was dropped.
             sender.send(started).ok();
