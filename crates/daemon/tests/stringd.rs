@@ -15,6 +15,8 @@ mod node;
 mod operator;
 #[path = "stringd/queue.rs"]
 mod queue;
+#[path = "stringd/requests.rs"]
+mod requests;
 #[path = "stringd/routes.rs"]
 mod routes;
 #[path = "stringd/shell_settings.rs"]

@@ -197,7 +197,7 @@ pub fn parse_as(
     name: &OsStr,
     arguments: impl IntoIterator<Item = OsString>,
 ) -> Result<CliCommand, UsageError> {
-    let arguments = stringd::as_command(name, arguments.into_iter().collect());
+    let arguments = stringd::as_command(name, arguments.into_iter().collect())?;
     let is_exec_server = Path::new(name).file_name().is_some_and(|name| name == "codex-exec-server");
     if !is_exec_server {
         return parse(arguments);

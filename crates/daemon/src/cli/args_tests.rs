@@ -134,6 +134,10 @@ fn stringd_is_started_under_each_of_its_names() {
     assert_eq!(named("/usr/bin/stringd", "3111"), args(Some(3111), false));
     assert_eq!(named("stringd", "--daemon foreground 3111 --log"), args(Some(3111), true));
     assert_eq!(named("rexd", "--daemon foreground 3111"), args(Some(3111), false));
+    for word in ["start", "stop", "status"] {
+        let error = parse_as("stringd".as_ref(), words(&format!("--daemon {word}"))).unwrap_err().to_string();
+        assert!(error.starts_with(&format!("rexd: `--daemon {word}` is not supported\nhint: ")), "{error}");
+    }
     let error = parsed("stringd x").unwrap_err().to_string();
     assert_eq!(error, "rexd: invalid port \"x\"\nhint: `rexd stringd` expects 0 to 65535");
 }

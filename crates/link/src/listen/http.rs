@@ -42,6 +42,11 @@ pub trait HttpService: Send + Sync + 'static {
         Box::new(())
     }
 
+    /// The whole response that is written to a plain connection over the limit.
+    fn unavailable(&self) -> &'static [u8] {
+        UNAVAILABLE
+    }
+
     /// A connection was closed before its first request.
     fn rejected(&self, _rejection: ConnectionRejection) {}
 }
@@ -136,7 +141,7 @@ impl<S: HttpService> HttpServer<S> {
         tracing::debug!("too many connections; closing a new one");
         if self.tls.is_none() {
             // A peer that does not read it sees the end of the connection.
-            stream.try_write(UNAVAILABLE).ok();
+            stream.try_write(self.service.unavailable()).ok();
         }
     }
 }

@@ -35,17 +35,23 @@ impl ParsedFlags {
 }
 
 /// The arguments as `rexd stringd` has them: of a program called `stringd`, or of a client that starts
-/// `--daemon foreground PORT`. Others are returned as they are.
-pub(super) fn as_command(program: &OsStr, arguments: Vec<OsString>) -> Vec<OsString> {
+/// `--daemon foreground PORT`. Others are returned as they are, except the client's own `--daemon start|stop|status`.
+pub(super) fn as_command(program: &OsStr, arguments: Vec<OsString>) -> Result<Vec<OsString>, UsageError> {
     let is_stringd = Path::new(program).file_name().is_some_and(|name| name == "stringd");
     let (is_daemon, arguments) = match arguments.as_slice() {
         [daemon, foreground, rest @ ..] if daemon == "--daemon" && foreground == "foreground" => {
             (true, rest.to_vec())
         }
+        [daemon, rest @ ..] if daemon == "--daemon" => {
+            let word = rest.first().map(|word| format!(" {}", word.to_string_lossy())).unwrap_or_default();
+            let hint = "run `rexd stringd PORT`, or use the service manager; `POST /shutdown` stops the daemon and \
+                        `GET /health` shows its status";
+            return Err(UsageError::new(format!("`--daemon{word}` is not supported"), hint));
+        }
         _ => (false, arguments),
     };
-    match is_stringd || is_daemon {
+    Ok(match is_stringd || is_daemon {
         true => std::iter::once("stringd".into()).chain(arguments).collect(),
         false => arguments,
-    }
+    })
 }

@@ -90,6 +90,14 @@ pub(super) fn texts(value: &Value) -> Option<Vec<String>> {
     Some(list.iter().filter_map(text).map(str::to_owned).collect())
 }
 
+/// The text of a header: UTF-8, else Latin-1, which is how Node sends it.
+pub(super) fn header_text(bytes: &[u8]) -> String {
+    match std::str::from_utf8(bytes) {
+        Ok(text) => text.to_owned(),
+        Err(_) => bytes.iter().copied().map(char::from).collect(),
+    }
+}
+
 /// The first line of a command, shortened as the public implementation does.
 pub(super) fn label(command: &str) -> String {
     let line = command.split('\n').next().unwrap_or_default();

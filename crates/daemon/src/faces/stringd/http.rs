@@ -19,7 +19,7 @@ use wire::stringd::v0_1::{
 };
 
 use super::Stringd;
-use super::convert::{TopicName, text, texts, topic};
+use super::convert::{TopicName, header_text, text, texts, topic};
 use super::errors::RequestError;
 use super::exec;
 use super::response::{ResponseBody, StringdResponse, empty, failure, json};
@@ -67,8 +67,17 @@ pub struct StringdFrontEnd {
     origin: OriginCheck,
 }
 
+/// Written to a connection over the limit: the usual refusal with the CORS headers.
+const UNAVAILABLE: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\nRetry-After: 1\r\n\
+    Access-Control-Allow-Origin: *\r\nAccess-Control-Allow-Headers: Content-Type, X-User-Id\r\n\
+    Connection: close\r\n\r\n";
+
 impl HttpService for StringdFrontEnd {
     type ResponseBody = ResponseBody;
+
+    fn unavailable(&self) -> &'static [u8] {
+        UNAVAILABLE
+    }
 
     async fn respond(
         self: Arc<Self>,
@@ -176,8 +185,8 @@ impl StringdFrontEnd {
                 json(ok, &SessionDeleted { user_id: user, topic, deleted })
             }
             Route::Exec => {
-                let user = exchange.head.headers.get(USER_HEADER).and_then(|value| value.to_str().ok());
-                let user = user.map(str::trim).unwrap_or_default().to_owned();
+                let user = exchange.head.headers.get(USER_HEADER).map(|value| header_text(value.as_bytes()));
+                let user = user.unwrap_or_default().trim().to_owned();
                 // The user is checked before the body is read, and again with the topic.
                 exec::check_user(face, &user)?;
                 let body = exchange.body().await?;
