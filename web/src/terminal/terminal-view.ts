@@ -58,6 +58,7 @@ export class TerminalView {
       return !leaves;
     });
     this.xterm.open(drawingIn(element));
+    showCursor(this.xterm);
     this.text = new AccessibleText(this.xterm, element, options.announcements);
     this.queue = new OutputQueue({
       write: (data, done) => {
@@ -126,6 +127,11 @@ export class TerminalView {
     this.fontSize = fontSize;
     this.xterm.options.fontSize = fontSize;
     this.measure();
+  }
+
+  /** A program that has ended has no cursor. */
+  setLive(isLive: boolean): void {
+    this.xterm.options.cursorInactiveStyle = isLive ? "outline" : "none";
   }
 
   setTheme(isDark: boolean): void {
@@ -200,6 +206,14 @@ export class TerminalView {
     // Programs may not use the person's clipboard or window title.
     parser.registerOscHandler(52, handled);
   }
+}
+
+/** xterm.js draws no cursor until it is focused first, and has no option for it: a viewer who only watches would see none. */
+function showCursor(xterm: Terminal): void {
+  const { _core: core } = xterm as unknown as {
+    _core?: { coreService?: { isCursorInitialized: boolean } };
+  };
+  if (core?.coreService) core.coreService.isCursorInitialized = true;
 }
 
 /**

@@ -60,8 +60,33 @@ test("without the hub, the app starts with the last known state and says so", as
   await until("the state is saved", () =>
     page.evaluate(() => (localStorage.getItem("last-known-state") ?? "").includes("known-offline")),
   );
+  // The screens are stored in the background, also those that were never opened.
+  await until("the screens are stored", () =>
+    page.evaluate(async () => {
+      const stored = await Promise.all(
+        (await caches.keys()).map(async (name) => (await caches.open(name)).keys()),
+      );
+      const names = stored.flat().map(({ url }) => new URL(url).pathname);
+      return ["Audit", "Hosts", "Settings", "Terminal", "Git", "Share"].every((screen) =>
+        names.some((name) => name.startsWith(`/assets/${screen}-`) && name.endsWith(".js")),
+      );
+    }),
+  );
+  const stored = await page.evaluate(async () =>
+    (await Promise.all((await caches.keys()).map(async (name) => (await caches.open(name)).keys())))
+      .flat()
+      .map(({ url }) => url),
+  );
+  assert.ok(!stored.some((url) => /editor|webgl/.test(url)), "but not the editor");
   await stage.end(stage.hub);
   await page.reload();
+  await page.getByRole("link", { name: "Hosts" }).click();
+  await page.getByRole("heading", { name: "Hosts" }).waitFor();
+  await page.getByRole("link", { name: "Home" }).click();
+  await page.getByRole("link", { name: "known-offline" }).click();
+  await page.getByRole("tab", { name: "Files" }).click();
+  await page.getByRole("alert").first().waitFor();
+  await page.getByRole("link", { name: "Home" }).click();
   await page.getByRole("link", { name: "known-offline" }).waitFor();
   await page.getByText(/This is the last known state/).waitFor();
   await page

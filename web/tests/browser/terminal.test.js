@@ -157,6 +157,21 @@ test("the text of the region is the text of the screen, each line once", async (
   await page.context().close();
 });
 
+test("a link in the terminal opens in a page of its own, and the cursor is drawn for those who only watch", async () => {
+  const page = await stage.signedIn("olga");
+  const id = await startRun(page, `echo see ${stage.url}/login; echo ready; exec sleep 1000`);
+  await onScreen(page, "ready");
+  const opening = page.context().waitForEvent("page");
+  await terminal(page).locator(".xterm-rows").getByText("/login").click();
+  assert.equal((await opening).url(), `${stage.url}/login`);
+  const watcher = await stage.signedIn("vera");
+  await watcher.goto(`/runs/${id}`);
+  await onScreen(watcher, "ready");
+  await terminal(watcher).locator(".xterm-cursor").waitFor();
+  assert.deepEqual([page.problems, watcher.problems], [[], []]);
+  for (const one of [page, watcher]) await one.context().close();
+});
+
 test("messages have a history", async () => {
   const page = await stage.signedIn("olga");
   await startRun(page, "cat");
