@@ -209,11 +209,20 @@ struct Reader {
     ids: TextMap<IdUse>,
     block_ids: HashSet<String>,
     menus: HashSet<(String, String)>,
-    open_blocks: Vec<(usize, String)>,
+    open_blocks: Vec<OpenBlock>,
     defined: Vec<(String, String)>,
     fence: Option<ActionFence>,
     responses: HashMap<String, String>,
     action_ids: HashSet<String>,
+}
+
+/// A block whose end was not read yet.
+#[derive(Debug)]
+struct OpenBlock {
+    line: usize,
+    id: String,
+    /// Directives in it, with their line and kind: text, unless the block never ends.
+    directives: Vec<(usize, String, Directive)>,
 }
 
 /// A shortcut, and the number that the last shortcut with the same id in the text received.
@@ -286,33 +295,32 @@ impl Reader {
     fn marker(&mut self, number: usize, marker: Marker<'_>) {
         match marker {
             Marker::Open(id) => {
-                if let Some((_, outer)) = self.open_blocks.last() {
-                    self.warn(number, "NESTED_BLOCK", format!("#{id} starts inside #{outer}"));
+                if let Some(outer) = self.open_blocks.last() {
+                    let found = format!("#{id} starts inside #{}", outer.id);
+                    self.warn(number, "NESTED_BLOCK", found);
                 }
                 if self.block_ids.insert(id.to_owned()) {
                     self.document.blocks.push(id.to_owned());
                 } else {
                     self.warn(number, "DUPLICATE_BLOCK_ID", format!("#{id} is used more than once"));
                 }
-                self.open_blocks.push((number, id.to_owned()));
+                let directives = Vec::new();
+                self.open_blocks.push(OpenBlock { line: number, id: id.to_owned(), directives });
             }
-            Marker::Close(id) => match self.open_blocks.last() {
+            Marker::Close(id) => match self.open_blocks.pop() {
                 None => self.warn(number, "UNEXPECTED_BLOCK_CLOSE", format!("/{id} closes no block")),
-                Some((_, open)) => {
-                    if open != id {
-                        let found = format!("/{id} closes #{open}");
-                        self.warn(number, "MISMATCHED_BLOCK", found);
-                    }
-                    self.open_blocks.pop();
+                Some(open) if open.id == id => {}
+                Some(open) => {
+                    self.warn(number, "MISMATCHED_BLOCK", format!("/{id} closes #{}", open.id));
                 }
             },
         }
     }
 
     fn directive(&mut self, number: usize, (kind, directive): (&str, Directive)) {
-        // A block holds text; a block of includes is put together from other documents.
-        if kind != "include" && !self.open_blocks.is_empty() {
-            return;
+        // An include in a block is one all the same: a block may be made of others.
+        if let Some(block) = self.open_blocks.last_mut().filter(|_| kind != "include") {
+            return block.directives.push((number, kind.to_owned(), directive));
         }
         match kind {
             "requirements" => self.document.requirements = Some(directive.path),
@@ -382,8 +390,11 @@ impl Reader {
 
     fn finish(&mut self) {
         self.end_fence();
-        for (line, id) in std::mem::take(&mut self.open_blocks) {
+        for OpenBlock { line, id, directives } in std::mem::take(&mut self.open_blocks) {
             self.warn(line, "UNCLOSED_BLOCK", format!("#{id} has no <!-- /{id} -->"));
+            for (line, kind, directive) in directives {
+                self.directive(line, (&kind, directive));
+            }
         }
         for (id, href) in std::mem::take(&mut self.defined) {
             if !self.ids.contains_key(&id) {

@@ -40,9 +40,9 @@ fn problems_are_warnings_with_a_line() {
         "Line 7 MISMATCHED_BLOCK",
         "Line 8 UNEXPECTED_BLOCK_CLOSE",
         "Line 9 DUPLICATE_BLOCK_ID",
-        "Line 10 MISSING_IDENTIFIER",
         "Line 11 INVALID_ACTION_BLOCK",
         "Line 9 UNCLOSED_BLOCK",
+        "Line 10 MISSING_IDENTIFIER",
     ];
     assert_eq!(codes, expected);
 }
@@ -93,4 +93,5 @@ fn directives_in_blocks_are_text_but_for_includes() {
     assert_eq!((menus, document.requirements()), (vec!["out"], None));
     assert_eq!(document.includes().len(), 1);
     assert_eq!(parse("[!requirements](setup.md)").requirements(), Some("setup.md"));
+    assert_eq!(parse("<!-- #a -->\n[!nav:out](out.md)").menus().len(), 1, "a block without an end");
 }
