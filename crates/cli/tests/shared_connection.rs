@@ -3,6 +3,7 @@
 
 mod support;
 
+use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -50,9 +51,17 @@ impl Machine {
         (address.to_owned(), server.parse().unwrap())
     }
 
-    fn sockets(&self) -> Vec<PathBuf> {
+    /// The sockets of connections, and marks with this suffix.
+    fn entries(&self, suffix: Option<&str>) -> Vec<PathBuf> {
         let entries = std::fs::read_dir(self.sandbox.path("home/state/rexd/ssh"));
-        entries.into_iter().flatten().map(|entry| entry.unwrap().path()).collect()
+        let entries = entries.into_iter().flatten().map(|entry| entry.unwrap().path());
+        entries
+            .filter(|path| path.extension().is_none_or(|found| Some(found) == suffix.map(AsRef::as_ref)))
+            .collect()
+    }
+
+    fn sockets(&self) -> Vec<PathBuf> {
+        self.entries(None)
     }
 }
 
@@ -87,6 +96,50 @@ fn commands_share_a_connection_until_it_is_closed() {
     let refused = run(&machine.sandbox, &["target", "close", "local"]);
     let said = String::from_utf8(refused.stderr).unwrap();
     assert!(refused.status.code() == Some(255) && said.contains("only ssh targets"), "{said}");
+}
+
+#[test]
+fn a_command_on_an_open_connection_starts_no_ssh() {
+    let machine = Machine::start("");
+    let (first, _) = machine.connection("far");
+    let second = support::rex(&machine.sandbox, &["-t", "far", "exec", "-n", "--", "echo", "hi"])
+        .env("PATH", "/nonexistent")
+        .output()
+        .unwrap();
+    assert_eq!(String::from_utf8_lossy(&second.stdout), "hi\n", "{second:?}");
+    assert!(machine.sandbox.read("connections").lines().all(|line| line.starts_with(&first)));
+
+    // The status and the message of a daemon that does not start are reported as with ssh.
+    machine.sandbox.write("config.toml", "limits = 1\n");
+    let failed = run(&machine.sandbox, &["-t", "far", "exec", "-n", "--", "true"]);
+    let said = String::from_utf8(failed.stderr).unwrap();
+    assert!(failed.status.code() == Some(255) && said.contains("config.toml:1"), "{said}");
+}
+
+#[test]
+fn a_connection_without_a_free_session_is_supplemented() {
+    let machine = Machine::start("");
+    machine.connection("far");
+    // sshd permits ten sessions on a connection.
+    let mut all: Vec<_> = (0..12)
+        .map(|_| {
+            support::rex(&machine.sandbox, &["-t", "far", "exec", "--", "sh", "-c", "echo up; exec cat"])
+                .stdin(Stdio::piped())
+                .stdout(Stdio::piped())
+                .stderr(Stdio::piped())
+                .spawn()
+                .unwrap()
+        })
+        .collect();
+    for command in &mut all {
+        let mut line = [0; 3];
+        command.stdout.as_mut().unwrap().read_exact(&mut line).unwrap();
+        assert_eq!(&line, b"up\n");
+    }
+    for command in all {
+        let output = command.wait_with_output().unwrap();
+        assert!(output.status.success() && output.stdout.is_empty(), "{output:?}");
+    }
 }
 
 #[test]
@@ -126,6 +179,6 @@ fn a_connection_that_ssh_is_configured_to_share_is_left_to_ssh() {
     assert_eq!(machine.connection("far").0, first);
     let own = machine.sandbox.path("own");
     assert!(control(&own, "exit").0, "ssh shares it itself");
-    let [marker] = &machine.sockets()[..] else { panic!("{:?}", machine.sockets()) };
+    let [marker] = &machine.entries(Some("own"))[..] else { panic!("{:?}", machine.sockets()) };
     assert_eq!(marker.extension().unwrap(), "own");
 }

@@ -135,8 +135,8 @@ impl Errors {
         kept.drain(..over);
     }
 
-    /// Reads a pipe to its end on a task.
-    fn collect(&self, pipe: OwnedFd) -> io::Result<OwnedTask<()>> {
+    /// Reads a pipe to its end on a task. Must be called within a tokio runtime.
+    pub fn collect(&self, pipe: OwnedFd) -> io::Result<OwnedTask<()>> {
         let mut pipe = pipe::Receiver::from_owned_fd(pipe)?;
         let errors = self.clone();
         Ok(OwnedTask::spawn(async move {

@@ -4,12 +4,15 @@ mod exec_server;
 mod hub;
 mod local;
 mod share;
+mod shared_session;
 mod ssh;
+mod ssh_settings;
 mod websocket;
 
 use link::Link;
 use link::child::Child;
 
+use shared_session::SharedSession;
 use websocket::WebSocketContent;
 
 use crate::connection::Connection;
@@ -39,6 +42,8 @@ pub(crate) enum Carrier {
     Local(Child),
     /// An ssh that this program started.
     Ssh(Child, SshTarget),
+    /// A session on a shared ssh connection.
+    SharedSsh(SharedSession, SshTarget),
     /// A socket, which lives with the link.
     Socket,
     /// A bridge to an exec-server, which ends after the link.
@@ -152,6 +157,7 @@ impl Carrier {
         match self {
             Carrier::Local(child) => local::explain(child).await,
             Carrier::Ssh(child, ssh) => ssh::explain(child, ssh).await,
+            Carrier::SharedSsh(session, ssh) => ssh::explain_shared(session, ssh).await,
             Carrier::Socket => {
                 ConnectError::new(target, ConnectStep::OpenSession, "the server closed the connection")
                     .transient()
@@ -166,7 +172,7 @@ impl Carrier {
     pub(crate) fn stop(&mut self) {
         match self {
             Carrier::Local(child) | Carrier::Ssh(child, _) => child.ask_to_end(),
-            Carrier::Socket | Carrier::Bridge(_) => {}
+            Carrier::SharedSsh(..) | Carrier::Socket | Carrier::Bridge(_) => {}
         }
     }
 
@@ -174,20 +180,21 @@ impl Carrier {
     pub(crate) async fn finish(self) {
         match self {
             Carrier::Bridge(bridge) => bridge.finish().await,
-            Carrier::Local(_) | Carrier::Ssh(..) | Carrier::Socket => {}
+            Carrier::Local(_) | Carrier::Ssh(..) | Carrier::SharedSsh(..) | Carrier::Socket => {}
         }
     }
 
     /// Why the link ended.
     pub(crate) fn disconnect(&self) -> Disconnect {
-        match self {
-            Carrier::Local(child) | Carrier::Ssh(child, _) => match child.errors().text().lines().next_back()
-            {
-                Some(line) => Disconnect::Carrier(line.to_owned()),
-                None => Disconnect::Closed,
-            },
-            Carrier::Socket => Disconnect::Closed,
-            Carrier::Bridge(bridge) => bridge.disconnect(),
+        let errors = match self {
+            Carrier::Local(child) | Carrier::Ssh(child, _) => child.errors(),
+            Carrier::SharedSsh(session, _) => session.errors(),
+            Carrier::Socket => return Disconnect::Closed,
+            Carrier::Bridge(bridge) => return bridge.disconnect(),
+        };
+        match errors.text().lines().next_back() {
+            Some(line) => Disconnect::Carrier(line.to_owned()),
+            None => Disconnect::Closed,
         }
     }
 }

@@ -18,6 +18,7 @@ use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use sha2::{Digest as _, Sha256};
 
 use super::ssh::{base_command, destination};
+use super::ssh_settings::{SshSettings, matches_name};
 use crate::options::SessionOptions;
 use crate::target::SshTarget;
 
@@ -31,6 +32,8 @@ const NAME_LENGTH: usize = 16;
 const TEMPORARY_LENGTH: usize = 17;
 /// Marks a target whose connection the ssh configuration of the user shares.
 const OWN_SUFFIX: &str = "own";
+/// Marks a connection whose sessions need nothing from the ssh configuration but the variables that it names.
+const PLAIN_SUFFIX: &str = "plain";
 /// The time limit of a request to the process that holds a connection.
 const CONTROL_TIMEOUT: Duration = Duration::from_secs(10);
 
@@ -47,13 +50,41 @@ pub enum SharedConnection {
 /// configuration has its own way, or if there is no place for the socket.
 pub(super) fn arguments(ssh: &SshTarget, options: &SessionOptions) -> Vec<OsString> {
     let Some(socket) = socket_of(ssh) else { return Vec::new() };
-    if !is_socket(&socket) && !may_create(&socket, ssh, options) {
-        return Vec::new();
-    }
+    let ciphers = match is_socket(&socket) {
+        // A connection that is open has its cipher.
+        true => None,
+        false => match settings_to_open(&socket, ssh, options) {
+            Some(settings) => settings.faster_ciphers(),
+            None => return Vec::new(),
+        },
+    };
     let mut path = OsString::from("ControlPath=");
     path.push(&socket);
     let persist = format!("ControlPersist={KEPT_SECONDS}");
-    ["-o".into(), "ControlMaster=auto".into(), "-o".into(), path, "-o".into(), persist.into()].into()
+    let ciphers = ciphers.map(|ciphers| format!("Ciphers={ciphers}").into());
+    let settings = ["ControlMaster=auto".into(), path, persist.into()].into_iter().chain(ciphers);
+    settings.flat_map(|setting| ["-o".into(), setting]).collect()
+}
+
+/// The socket of a connection on which sessions can be requested without another ssh, and the variables for them.
+pub(super) fn plain_connection(ssh: &SshTarget) -> Option<(PathBuf, Vec<String>)> {
+    let socket = socket_of(ssh).filter(|socket| is_socket(socket))?;
+    let patterns = std::fs::read_to_string(socket.with_extension(PLAIN_SUFFIX)).ok()?;
+    let is_sent = |name: &str| patterns.lines().any(|pattern| matches_name(pattern, name));
+    let variables = std::env::vars_os().filter_map(|(name, value)| {
+        let name = name.into_string().ok().filter(|name| is_sent(name))?;
+        Some(format!("{name}={}", value.into_string().ok()?))
+    });
+    let variables = variables.collect();
+    Some((socket, variables))
+}
+
+/// Lets ssh itself open the next sessions: the holder of the connection has refused one.
+pub(super) fn forget_plain(ssh: &SshTarget) {
+    if let Some(socket) = socket_of(ssh) {
+        // If it stays, the next request is refused too, and ssh is used after it.
+        remove_file(&socket.with_extension(PLAIN_SUFFIX)).ok();
+    }
 }
 
 /// Whether [`arguments`] does not have to run a program.
@@ -78,6 +109,7 @@ pub(super) async fn close(ssh: &SshTarget) -> io::Result<SharedConnection> {
     match socket_of(ssh) {
         Some(socket) => {
             remove_file(&socket.with_extension(OWN_SUFFIX))?;
+            remove_file(&socket.with_extension(PLAIN_SUFFIX))?;
             end(socket).await
         }
         None => Ok(SharedConnection::Absent),
@@ -94,7 +126,7 @@ pub(super) async fn close_all() -> io::Result<usize> {
         };
         for entry in entries {
             let path = entry?.path();
-            if path.extension().is_some_and(|suffix| suffix == OWN_SUFFIX) {
+            if path.extension().is_some_and(|suffix| suffix == OWN_SUFFIX || suffix == PLAIN_SUFFIX) {
                 remove_file(&path)?;
             } else if is_socket(&path) && end(path).await? == SharedConnection::Closed {
                 closed += 1;
@@ -157,31 +189,28 @@ async fn within_timeout<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'st
     }
 }
 
-/// Whether a connection may be opened for others: the user's ssh configuration shares none, and sockets can be created.
-fn may_create(socket: &Path, ssh: &SshTarget, options: &SessionOptions) -> bool {
+/// The settings of ssh for a connection that is opened for others. `None` if the user's ssh configuration shares it, or if
+/// sockets cannot be created.
+fn settings_to_open(socket: &Path, ssh: &SshTarget, options: &SessionOptions) -> Option<SshSettings> {
     let own = socket.with_extension(OWN_SUFFIX);
     if own.exists() || !can_bind(&socket.with_extension(std::process::id().to_string())) {
-        return false;
+        return None;
     }
-    let is_shared_by_user = has_control_path(ssh, options);
-    if is_shared_by_user {
+    let mut arguments: Vec<OsString> = base_command(ssh, options).get_args().map(ToOwned::to_owned).collect();
+    arguments.extend(["--".into(), destination(ssh).into()]);
+    // The session that follows reports why ssh does not run.
+    let settings = SshSettings::read(&arguments)?;
+    if settings.has_control_path() {
         // Without the file, the next command asks ssh again.
         std::fs::File::create(own).ok();
+        return None;
     }
-    !is_shared_by_user
-}
-
-/// Whether ssh is configured to share the connection.
-fn has_control_path(ssh: &SshTarget, options: &SessionOptions) -> bool {
-    let mut command = Command::new("ssh");
-    command.arg("-G").args(base_command(ssh, options).get_args()).arg("--").arg(destination(ssh));
-    match command.stdin(Stdio::null()).stderr(Stdio::null()).output() {
-        Ok(answer) => String::from_utf8_lossy(&answer.stdout).lines().any(|line| {
-            line.strip_prefix("controlpath ").is_some_and(|path| !path.eq_ignore_ascii_case("none"))
-        }),
-        // The session that follows reports why ssh does not run.
-        Err(_) => true,
-    }
+    // Without the file, an ssh is started for each session.
+    match settings.variables_to_send() {
+        Some(patterns) => std::fs::write(socket.with_extension(PLAIN_SUFFIX), patterns).ok(),
+        None => remove_file(&socket.with_extension(PLAIN_SUFFIX)).ok(),
+    };
+    Some(settings)
 }
 
 /// Whether the file system of a path has sockets; ssh fails on one that has none.

@@ -6,6 +6,7 @@ use std::process::Command;
 
 use link::child::{self, Child};
 
+use super::shared_session::{self, SessionEnd, SharedSession};
 use super::{Carrier, TargetLink, limits, share};
 use crate::error::{ConnectError, ConnectStep};
 use crate::options::SessionOptions;
@@ -25,6 +26,9 @@ const NOT_FOUND: i32 = 127;
 const SSH_FAILED: i32 = 255;
 
 pub(super) async fn dial(ssh: &SshTarget, options: &SessionOptions) -> Result<TargetLink, ConnectError> {
+    if let Some(link) = on_plain_connection(ssh) {
+        return Ok(link);
+    }
     let target = Target::Ssh(ssh.clone());
     let missing = |error: std::io::Error| {
         ConnectError::new(&target, ConnectStep::Find, format!("cannot run ssh: {error}"))
@@ -45,6 +49,14 @@ pub(super) async fn dial(ssh: &SshTarget, options: &SessionOptions) -> Result<Ta
     // On a shared connection nothing is prompted for. ssh then handles Ctrl-C even if it is ignored: it must not receive it.
     let options = SessionOptions { interactive: false, ..options.clone() };
     start(command(ssh, &options, &shared), ssh).map_err(missing)
+}
+
+/// A session on the shared connection if that is open and needs no ssh of its own. If the ssh that held it was killed, its
+/// socket refuses the request, and another connection is opened.
+fn on_plain_connection(ssh: &SshTarget) -> Option<TargetLink> {
+    let (socket, variables) = share::plain_connection(ssh)?;
+    let (link, session) = shared_session::open(&socket, &variables, &remote_line(ssh), &limits()).ok()?;
+    Some(TargetLink { link, carrier: Carrier::SharedSsh(session, ssh.clone()) })
 }
 
 fn start(command: Command, ssh: &SshTarget) -> std::io::Result<TargetLink> {
@@ -168,6 +180,19 @@ pub(crate) fn quote(argument: &str) -> String {
 pub(super) async fn explain(child: &mut Child, ssh: &SshTarget) -> ConnectError {
     let status = child.ended().await.and_then(|status| status.code());
     failure(ssh, status, &child.errors().text())
+}
+
+pub(super) async fn explain_shared(session: &mut SharedSession, ssh: &SshTarget) -> ConnectError {
+    let cause = match session.ended().await {
+        SessionEnd::Exited(status) => return failure(ssh, Some(status), &session.errors().text()),
+        // For example the limit of sessions of the server. ssh then opens a connection of its own.
+        SessionEnd::Refused(reason) => {
+            share::forget_plain(ssh);
+            format!("the shared ssh connection refused a session: {reason}")
+        }
+        SessionEnd::Lost => "the shared ssh connection ended".to_owned(),
+    };
+    ConnectError::new(Target::Ssh(ssh.clone()), ConnectStep::OpenSession, cause).transient()
 }
 
 /// The hint for an ssh, or a remote command, that does not answer.
