@@ -5,9 +5,9 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 /// Received bytes after which an acknowledgement is sent at once.
-const MAX_BYTES: usize = 32 * 1024;
+const MAX_BYTES: usize = 128 * 1024;
 /// The longest that a received event is not acknowledged.
-const MAX_DELAY: Duration = Duration::from_millis(20);
+const MAX_DELAY: Duration = Duration::from_millis(5);
 
 /// The events of a session that were received and not acknowledged.
 #[derive(Debug, Default)]
