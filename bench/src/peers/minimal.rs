@@ -103,7 +103,7 @@ impl MinimalServer {
         let (child, output) = match has_terminal {
             true => in_terminal(&mut command)?,
             false => {
-                command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
+                command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
                 let mut child = command.spawn()?;
                 let output = OwnedFd::from(child.stdout.take().context("no stdout")?);
                 (child, File::from(output))
@@ -138,6 +138,7 @@ impl MinimalServer {
         let message = match read {
             0 => {
                 let mut ended = self.running.swap_remove(index);
+                self.forward_errors(&mut ended)?;
                 let code = ended.child.wait().map(|status: ExitStatus| status.code().unwrap_or(-1))?;
                 let method = if ended.has_terminal { "pty.exit" } else { "exec.exit" };
                 json!({ "jsonrpc": "2.0", "method": method, "params": { "process_id": ended.id, "exit_code": code } })
@@ -150,6 +151,18 @@ impl MinimalServer {
             }
         };
         self.send(&message)
+    }
+
+    /// Sends what an ended command has written to stderr.
+    fn forward_errors(&mut self, ended: &mut Running) -> Result<()> {
+        let Some(mut stderr) = ended.child.stderr.take() else { return Ok(()) };
+        let mut bytes = Vec::new();
+        if stderr.read_to_end(&mut bytes)? == 0 {
+            return Ok(());
+        }
+        let data = base64_simd::STANDARD.encode_to_string(&bytes);
+        let params = json!({ "process_id": ended.id, "encoding": "base64", "data": data });
+        self.send(&json!({ "jsonrpc": "2.0", "method": "exec.stderr", "params": params }))
     }
 
     fn send(&mut self, message: &Value) -> Result<()> {

@@ -17,7 +17,7 @@ use crate::world::World;
 
 /// Decisions per sample; one is shorter than the resolution of the clock.
 const EACH: u32 = 1_000;
-const MOST: f64 = 20e-6;
+const MOST: f64 = 5e-6;
 const LINE: &str = "cd /srv/app && cargo test --workspace 2>&1 | tail -20";
 
 #[derive(Debug, Clone, Copy)]
