@@ -67,6 +67,20 @@ pub struct PendingInput {
     pub op_args_summary: Option<String>,
 }
 
+impl PendingInput {
+    /// What the event with this number and this data waits for.
+    pub(crate) fn of(seq: i64, fields: &Map<String, Value>) -> PendingInput {
+        PendingInput {
+            seq,
+            request_id: text(fields, "request_id").filter(|id| is_usable_id(id)),
+            reason: text(fields, "reason"),
+            prompt: text(fields, "prompt"),
+            op_tool: text(fields, "op_tool"),
+            op_args_summary: text(fields, "op_args_summary"),
+        }
+    }
+}
+
 /// A program on a host, and its state after all stored events.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Run {
@@ -136,7 +150,8 @@ pub enum ApprovalChange {
     },
     /// Text was typed: requests whose decision is typed are settled.
     Typed,
-    /// The run has ended: nothing waits any more.
+    /// The run has ended: nobody can type any more. Operations that wait in the host until a deadline are not affected: an
+    /// ended run still answers requests about its files.
     Withdrawn,
 }
 
@@ -219,7 +234,7 @@ impl HostEvent {
     }
 
     fn text(&self, name: &str) -> Option<String> {
-        self.fields.get(name).and_then(Value::as_str).map(clean)
+        text(&self.fields, name)
     }
 
     /// The host's time, or the hub's if the host's clock is wrong.
@@ -240,6 +255,11 @@ impl HostEvent {
 /// True if an id that a peer chose can be stored: not empty, not long, no control characters.
 pub fn is_usable_id(id: &str) -> bool {
     !id.is_empty() && id.len() <= MAX_ID_BYTES && !id.chars().any(char::is_control)
+}
+
+/// A member of the data of an event.
+fn text(fields: &Map<String, Value>, name: &str) -> Option<String> {
+    fields.get(name).and_then(Value::as_str).map(clean)
 }
 
 /// A text for a column: databases do not store the character NUL.
@@ -341,9 +361,10 @@ impl Run {
         let expires_ms = event.expires_ms(now_ms);
         self.set(event.seq, RunStatus::AwaitingApproval, Some(new));
         let requested = ApprovalChange::Requested { request_id, seq: event.seq, is_typed, expires_ms };
-        match self.status {
-            RunStatus::Exited => vec![requested, ApprovalChange::Withdrawn],
-            _ => vec![requested],
+        // A request from before the end that arrives late. A later one is about an ended run, which is answered too.
+        match self.status == RunStatus::Exited && event.seq < self.state_seq {
+            true => vec![requested, ApprovalChange::Withdrawn],
+            false => vec![requested],
         }
     }
 
@@ -397,14 +418,7 @@ impl Run {
 }
 
 fn pending(event: &HostEvent) -> PendingInput {
-    PendingInput {
-        seq: event.seq,
-        request_id: event.text("request_id").filter(|id| is_usable_id(id)),
-        reason: event.text("reason"),
-        prompt: event.text("prompt"),
-        op_tool: event.text("op_tool"),
-        op_args_summary: event.text("op_args_summary"),
-    }
+    PendingInput::of(event.seq, &event.fields)
 }
 
 #[cfg(test)]
@@ -428,6 +442,16 @@ mod tests {
         assert_eq!((run.status, run.exit_code, run.tool.as_deref()), (RunStatus::Exited, Some(3), Some("t")));
         assert_eq!(changes.last(), Some(&ApprovalChange::Withdrawn));
         assert_eq!(run.pending, None);
+    }
+
+    #[test]
+    fn a_request_about_an_ended_run_stays_pending() {
+        let mut run = Run::new("r", "h", 5);
+        run.apply(&event(kind::RUN_EXITED, 1, &json!({ "exit_code": 0 })), 6);
+        let request = json!({ "request_id": "q", "op_tool": "rpc.fs.write", "approve_text": "" });
+        let changes = run.apply(&event(kind::RUN_PERMISSION_REQUESTED, 2, &request), 7);
+        assert!(matches!(changes.as_slice(), [ApprovalChange::Requested { seq: 2, .. }]), "{changes:?}");
+        assert_eq!((run.status, run.pending), (RunStatus::Exited, None));
     }
 
     #[test]

@@ -160,6 +160,51 @@ fn the_whole_flow_works_with_a_real_host_and_survives_a_cut_and_a_restart() {
     assert_eq!((&row["status"], &row["exit_code"]), (&json!("exited"), &json!(137)), "{row}");
 }
 
+/// The ids of the pending requests of a run.
+fn pending(hub: &Running, token: &str, run: &str) -> Vec<String> {
+    let requests = hub.get_json("/approvals", token);
+    let of_run = requests.as_array().unwrap().iter().filter(|row| row["run_id"] == run);
+    of_run.map(|row| row["request_id"].as_str().unwrap().to_owned()).collect()
+}
+
+/// A write that waits while its program ends, and one on a run that has ended, are still decided by a person.
+#[test]
+fn operations_on_an_ended_run_are_approved_and_carried_out() {
+    let (hub, sandbox) = (Running::start(Limits::default()), Sandbox::new());
+    let token = hub.client("ann", UserRole::Operator);
+    let mut watching = app(&hub, &token);
+    let _host = RealHost::start(&sandbox, hub.address);
+    watching.find(|message| message["type"] == "host.online" && message["data"]["version"].is_string());
+    let run = started(&mut watching);
+    let run = run.as_str();
+    let prompt = watching.find(|message| message["type"] == "run.permission_requested");
+    let write = |app: &mut Envelopes, id: &str| {
+        let data = json!({ "request_id": id, "path": format!("{id}.txt"), "content": id });
+        app.send(&command("rpc.fs.write", run, data));
+        app.find(|message| {
+            message["type"] == "run.permission_requested" && message["data"]["request_id"] == id
+        });
+    };
+    write(&mut watching, "before");
+    watching.send(&command("run.stop", run, json!({ "signal": "kill" })));
+    watching.find(|message| message["type"] == "run.exited" && message["run_id"] == run);
+    write(&mut watching, "later");
+    assert_eq!(pending(&hub, &token, run), ["before", "later"], "the prompt {prompt} is over");
+    for id in ["before", "later"] {
+        watching.send(&command("run.permission.approve", run, json!({ "request_id": id })));
+        assert_eq!(response(&mut watching, id)["ok"], true);
+        assert_eq!(sandbox.read(&format!("root/{id}.txt")), id);
+    }
+    let decided = ["before", "later"].map(|id| {
+        watching.find(|message| {
+            message["type"] == "run.permission_decided" && message["data"]["request_id"] == id
+        })["data"]["user"]
+            .clone()
+    });
+    assert_eq!((decided, pending(&hub, &token, run)), ([json!("ann"), json!("ann")], vec![]));
+    assert_eq!(hub.get_json(&format!("/runs/{run}"), &token)["status"], "exited");
+}
+
 #[test]
 fn a_second_host_with_the_same_id_is_reported_on_the_first_one() {
     let (hub, first, second) = (Running::start(Limits::default()), Sandbox::new(), Sandbox::new());

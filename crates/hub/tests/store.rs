@@ -29,6 +29,8 @@ async fn all(mut open: impl AsyncFnMut() -> (Store, Store)) {
     lost_events_fill_their_gap(&one).await;
     every_character_of_output_comes_back(&one).await;
     a_request_is_decided_once(&one, &other).await;
+    a_run_waits_for_its_oldest_open_request(&one).await;
+    the_end_of_a_run_withdraws_what_only_its_program_can_answer(&one).await;
     the_audit_is_a_chain(&one, &other).await;
     ended_runs_are_removed_by_age_and_size(&one).await;
 }
@@ -345,6 +347,66 @@ async fn a_request_is_decided_once(one: &Store, other: &Store) {
     write(one, "h", vec![event("b", 8, "run.exited", &json!({ "exit_code": 0 }))]).await;
     assert_eq!(one.approval("b", "q2").await.unwrap().unwrap().decision.as_deref(), Some("withdrawn"));
     assert!(one.approvals(ApprovalStatus::Pending, None, 10).await.unwrap().is_empty());
+}
+
+async fn a_run_waits_for_its_oldest_open_request(store: &Store) {
+    let ask = |seq, id: &str, expires: &str| {
+        let data = json!({ "request_id": id, "op_tool": "bash", "op_args_summary": id, "approve_text": "", "expires_at": expires });
+        event("w", seq, "run.permission_requested", &data)
+    };
+    let decided = |seq, id: &str| {
+        event("w", seq, "run.permission_decided", &json!({ "request_id": id, "decision": "deny" }))
+    };
+    let waits_for = async |store: &Store| {
+        let run = store.run("w").await.unwrap().unwrap();
+        assert_eq!(run.status == RunStatus::AwaitingApproval, run.pending.is_some());
+        run.pending
+            .map(|pending| (pending.seq, pending.request_id.unwrap(), pending.op_args_summary.unwrap()))
+    };
+    let expected = |seq, id: &str| Some((seq, id.to_owned(), id.to_owned()));
+    let soon = "2026-01-01T00:00:10Z";
+    write(store, "h", vec![ask(1, "q1", ""), ask(2, "q2", soon), ask(3, "q3", soon)]).await;
+    assert_eq!(waits_for(store).await, expected(3, "q3"));
+    write(store, "h", vec![decided(4, "q3")]).await;
+    assert_eq!(waits_for(store).await, expected(1, "q1"));
+    // Asked and decided in one transaction.
+    write(store, "h", vec![ask(5, "q5", soon), decided(6, "q5")]).await;
+    assert_eq!(waits_for(store).await, expected(1, "q1"));
+    write(store, "h", vec![event("w", 7, "run.awaiting_input", &json!({ "reason": "prompt" }))]).await;
+    write(store, "h", vec![event("w", 8, "run.continued", &json!({}))]).await;
+    assert_eq!(waits_for(store).await, expected(1, "q1"));
+    write(store, "h", vec![decided(9, "q1")]).await;
+    assert_eq!(waits_for(store).await, expected(2, "q2"));
+    write(store, "h", vec![ask(10, "q10", "")]).await;
+    write(store, "h", vec![decided(11, "q10")]).await;
+    assert_eq!(waits_for(store).await, expected(2, "q2"));
+    write(store, "h", vec![ask(12, "q12", "")]).await;
+    write(store, "h", vec![ask(13, "q13", soon)]).await;
+    store.expire_approvals(i64::MAX).await.unwrap();
+    assert_eq!(waits_for(store).await, expected(12, "q12"), "the others are overdue");
+    write(store, "h", vec![decided(14, "q12")]).await;
+    assert_eq!(waits_for(store).await, None);
+}
+
+async fn the_end_of_a_run_withdraws_what_only_its_program_can_answer(store: &Store) {
+    let ask = |seq, id: &str, typed: &str| {
+        let soon = "2026-01-01T00:00:10Z";
+        let data = json!({ "request_id": id, "op_tool": "bash", "approve_text": typed, "expires_at": soon });
+        event("e", seq, "run.permission_requested", &data)
+    };
+    write(store, "h", vec![ask(1, "typed", "y\n"), ask(2, "waits", "")]).await;
+    write(store, "h", vec![event("e", 3, "run.exited", &json!({ "exit_code": 0 }))]).await;
+    write(store, "h", vec![ask(4, "later", "")]).await;
+    let pending = store.approvals(ApprovalStatus::Pending, None, 10).await.unwrap();
+    assert_eq!(pending.iter().map(|row| row.request_id.as_str()).collect::<Vec<_>>(), ["later", "waits"]);
+    assert_eq!(store.approval("e", "typed").await.unwrap().unwrap().decision.as_deref(), Some("withdrawn"));
+    let run = store.run("e").await.unwrap().unwrap();
+    assert_eq!((run.status, run.pending), (RunStatus::Exited, None));
+    for (seq, id) in [(5, "waits"), (6, "later")] {
+        write(store, "h", vec![event("e", seq, "tool.result", &json!({ "request_id": id, "ok": true }))])
+            .await;
+    }
+    assert!(store.approvals(ApprovalStatus::Pending, None, 10).await.unwrap().is_empty());
 }
 
 async fn the_audit_is_a_chain(one: &Store, other: &Store) {

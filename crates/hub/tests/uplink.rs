@@ -285,6 +285,27 @@ fn pending_requests_survive_restarts_and_are_decided_once() {
     assert_eq!(actions[..2], ["run.permission.deny", "run.permission.approve"]);
 }
 
+/// The decision of a newer request does not hide an older one that still waits.
+#[test]
+fn a_run_with_two_requests_waits_until_both_are_decided() {
+    let hub = Running::start(Limits::default());
+    let token = hub.client("v", UserRole::Viewer);
+    let mut host = ScriptedHost::connect(&hub, "h");
+    host.started("r");
+    ask(&mut host, "r", 2, "older");
+    ask(&mut host, "r", 3, "newer");
+    let mut decided = |seq: i64, request: &str| {
+        host.event("r", seq, "run.permission_decided", json!({ "request_id": request, "decision": "deny" }));
+        host.acked("r", seq);
+        hub.get_json("/runs/r", &token)
+    };
+    let row = decided(4, "newer");
+    assert_eq!((&row["status"], &row["pending_request_id"]), (&json!("awaiting_approval"), &json!("older")));
+    assert_eq!(row["pending_op_tool"], "bash", "{row}");
+    let row = decided(5, "older");
+    assert_eq!((&row["status"], &row["pending_request_id"]), (&json!("running"), &Value::Null));
+}
+
 /// The true text comes from the host and is not stored.
 #[test]
 fn an_approver_sees_the_true_text() {

@@ -171,13 +171,17 @@ impl Observer {
     }
 
     async fn ended(&mut self, run: &str) -> Result<(), StoreError> {
-        let approvals = format!("approval:{run}:");
-        let mut settled: Vec<String> =
-            self.open.iter().filter(|tag| tag.starts_with(&approvals)).cloned().collect();
-        settled.push(input_tag(run));
-        for tag in settled {
-            self.settle(tag).await?;
+        let approvals = approval_tag(run, "");
+        let requests: Vec<String> =
+            self.open.iter().filter_map(|tag| tag.strip_prefix(&approvals)).map(str::to_owned).collect();
+        for request in requests {
+            // An operation that waits in the host can still be approved.
+            let approval = self.services.store.approval(run, &request).await?;
+            if approval.is_none_or(|approval| approval.status != ApprovalStatus::Pending) {
+                self.settle(approval_tag(run, &request)).await?;
+            }
         }
+        self.settle(input_tag(run)).await?;
         let Some(stored) = self.services.store.run(run).await? else { return Ok(()) };
         let is_late = stored.ended_ms.is_none_or(|ended| ended < now_ms() - LATE_MS);
         if stored.status != RunStatus::Exited || is_late {

@@ -4,7 +4,7 @@ use sqlx::any::AnyRow;
 use sqlx::{AssertSqlSafe, Row as _};
 
 use super::{AnyTransaction, Store, StoreError};
-use crate::runs::ApprovalChange;
+use crate::runs::{ApprovalChange, PendingInput};
 
 /// The state of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -127,20 +127,24 @@ impl Store {
     pub async fn expire_approvals(&self, before_ms: i64) -> Result<u64, StoreError> {
         let mut transaction = self.begin().await?;
         // The run waits no longer either; its status changes with the next event in any case.
-        sqlx::query(
+        let released: Vec<String> = sqlx::query_scalar(
             "UPDATE runs SET status = 'running', pending_seq = NULL, pending_request_id = NULL, pending_reason = NULL, \
              pending_prompt = NULL, pending_op_tool = NULL, pending_op_args_summary = NULL \
              WHERE status = 'awaiting_approval' AND EXISTS (SELECT 1 FROM approvals a WHERE a.run_id = runs.id \
-             AND a.request_id = runs.pending_request_id AND a.status IN ('pending', 'sent') AND a.expires_ms < $1)",
+             AND a.request_id = runs.pending_request_id AND a.status IN ('pending', 'sent') AND a.expires_ms < $1) \
+             RETURNING id",
         )
         .bind(before_ms)
-        .execute(&mut *transaction)
+        .fetch_all(&mut *transaction)
         .await?;
         let expired = sqlx::query(
             "UPDATE approvals SET status = 'decided', decision = 'timeout', decided_ms = $1, command = NULL \
              WHERE status = 'pending' AND expires_ms < $1",
         );
         let expired = expired.bind(before_ms).execute(&mut *transaction).await?.rows_affected();
+        for run in released {
+            await_oldest(&mut transaction, &run).await?;
+        }
         transaction.commit().await?;
         Ok(expired)
     }
@@ -195,15 +199,42 @@ pub(super) async fn apply(
         )
         .bind(run)
         .bind(now_ms),
+        // An operation that waits in the host has a deadline, and does not need the program.
         ApprovalChange::Withdrawn => sqlx::query(
             "UPDATE approvals SET status = 'decided', decision = COALESCE(decision, 'withdrawn'), \
              decided_ms = COALESCE(decided_ms, $2), command = NULL \
-             WHERE run_id = $1 AND status IN ('pending', 'sent')",
+             WHERE run_id = $1 AND status IN ('pending', 'sent') AND (is_typed = 1 OR expires_ms IS NULL)",
         )
         .bind(run)
         .bind(now_ms),
     };
     query.execute(&mut **transaction).await?;
+    Ok(())
+}
+
+/// A run that waits for nothing any more waits for its oldest pending request, if it has one.
+pub(super) async fn await_oldest(transaction: &mut AnyTransaction<'_>, run: &str) -> Result<(), StoreError> {
+    let oldest = sqlx::query(
+        "SELECT a.seq, a.request_id, e.data FROM approvals a LEFT JOIN events e ON e.run_id = a.run_id AND e.seq = a.seq \
+         WHERE a.run_id = $1 AND a.status = 'pending' ORDER BY a.seq LIMIT 1",
+    );
+    let Some(row) = oldest.bind(run).fetch_optional(&mut **transaction).await? else { return Ok(()) };
+    let data: Option<String> = row.try_get("data")?;
+    let fields = data.and_then(|data| serde_json::from_str(&data).ok()).unwrap_or_default();
+    let pending = PendingInput::of(row.try_get("seq")?, &fields);
+    sqlx::query(
+        "UPDATE runs SET status = 'awaiting_approval', pending_seq = $1, pending_request_id = $2, pending_reason = $3, \
+         pending_prompt = $4, pending_op_tool = $5, pending_op_args_summary = $6 WHERE id = $7",
+    )
+    .bind(pending.seq)
+    .bind(row.try_get::<String, _>("request_id")?)
+    .bind(pending.reason)
+    .bind(pending.prompt)
+    .bind(pending.op_tool)
+    .bind(pending.op_args_summary)
+    .bind(run)
+    .execute(&mut **transaction)
+    .await?;
     Ok(())
 }
 

@@ -6,7 +6,7 @@ use sqlx::any::AnyRow;
 use sqlx::{AssertSqlSafe, Row as _};
 use wire::hub::v1::kind;
 
-use super::events::chunks;
+use super::statements::chunks;
 use super::{AnyTransaction, Dialect, StoreError};
 use crate::runs::{HostEvent, Run};
 

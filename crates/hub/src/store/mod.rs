@@ -6,7 +6,8 @@
 //! | `users` | users, sign-ins, sign-in links |
 //! | `throttle` | failed sign-ins and known addresses |
 //! | `hosts` | hosts, their generations and leases, join codes |
-//! | `runs`, `events` | runs, and their events: written in batches, read from a cursor |
+//! | `runs`, `events` | runs, and their events, read from a cursor |
+//! | `event_writer` | events of many runs, written in one transaction |
 //! | `counters` | the columns of a run that output changes |
 //! | `approvals` | requests for permission |
 //! | `tickets` | tickets of executors |
@@ -17,6 +18,7 @@
 mod approvals;
 mod audit;
 mod counters;
+mod event_writer;
 mod events;
 mod hosts;
 mod notices;
@@ -25,6 +27,7 @@ mod retention;
 mod runs;
 mod schema;
 mod shares;
+mod statements;
 mod throttle;
 mod tickets;
 mod tokens;

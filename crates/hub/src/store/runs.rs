@@ -6,7 +6,7 @@ use sqlx::any::AnyRow;
 use sqlx::{AssertSqlSafe, Row as _};
 
 use super::audit::containing;
-use super::events::{AnyQuery, chunks, insertion};
+use super::statements::{AnyQuery, chunks, insertion};
 use super::{AnyTransaction, Dialect, Store, StoreError};
 use crate::runs::{PendingInput, Run, RunStatus};
 
