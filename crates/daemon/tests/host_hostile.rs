@@ -41,7 +41,7 @@ async fn messages_that_are_none_do_not_disturb_a_host() {
         connection.socket.send(Message::text(text.to_owned())).await.unwrap();
     }
     connection.socket.send(Message::binary(vec![0, 159, 146, 150])).await.unwrap();
-    for last_seq in [-1, 0, i64::MIN] {
+    for last_seq in [-1, 0, i64::MIN, 1 << 60, i64::MAX] {
         connection.send("run.ack", None, json!({"run_id": run, "last_seq": last_seq})).await;
     }
     // A message of another time.
@@ -52,6 +52,55 @@ async fn messages_that_are_none_do_not_disturb_a_host() {
     connection.send("run.stop", Some(&run), json!({})).await;
     connection.exited(&mut stored, &run).await;
     stored.assert_complete(&run);
+}
+
+/// A hub whose numbers are wrong when it connects does not make the host skip numbers.
+#[tokio::test]
+async fn a_wrong_position_in_the_greeting_is_ignored() {
+    let (sandbox, hub, mut stored) = (Sandbox::new(), ScriptedHub::new().await, Stored::default());
+    let _host = HostProcess::start(&sandbox, &hub.url());
+    let (mut connection, _) = hub.greeted(&stored).await;
+    let run = connection.start(&mut stored, "read line; echo got-$line").await;
+    for last_seq in [2_000_000, 1 << 60, i64::MAX] {
+        drop(connection);
+        connection = hub.accept().await;
+        connection.next().await;
+        connection.send("run.ack", None, json!({"run_id": run, "last_seq": last_seq})).await;
+        connection.send("hub.ready", None, json!({"version": "test", "generation": 1})).await;
+    }
+    connection.send("run.send_input", Some(&run), json!({"input_id": "i", "text": "x\n"})).await;
+    connection.exited(&mut stored, &run).await;
+    assert!(stored.text(&run).contains("got-x"));
+    stored.assert_complete(&run);
+}
+
+/// Rejects a run after its first output, and expects another run to arrive, and the rejected one on the next connection.
+async fn rejected_once(error: serde_json::Value, has_run: bool) {
+    let (sandbox, hub, mut stored) = (Sandbox::new(), ScriptedHub::new().await, Stored::default());
+    let _host = HostProcess::start(&sandbox, &hub.url());
+    let (mut connection, _) = hub.greeted(&stored).await;
+    connection.is_acking = false;
+    // More than may be sent without an acknowledgement.
+    let rejected = connection.start(&mut stored, "yes | head -c 8000000").await;
+    connection.output(&mut stored, &rejected, "y").await;
+    connection.send("hub.error", has_run.then_some(rejected.as_str()), error).await;
+    let other = connection.start(&mut stored, "echo arrives").await;
+    connection.output(&mut stored, &other, "arrives").await;
+    drop(connection);
+    let (mut connection, _) = hub.greeted(&stored).await;
+    connection.exited(&mut stored, &rejected).await;
+    stored.assert_complete(&rejected);
+}
+
+#[tokio::test]
+async fn an_event_that_the_hub_rejects_holds_up_no_other_run() {
+    rejected_once(json!({"code": "bad_seq", "message": "the seq is too large"}), true).await;
+}
+
+/// The hub has not read which run the message is about.
+#[tokio::test]
+async fn an_event_that_is_too_large_for_the_hub_holds_up_no_other_run() {
+    rejected_once(json!({"code": "too_large", "message": "message too large"}), false).await;
 }
 
 #[tokio::test]

@@ -47,11 +47,15 @@ pub(super) async fn serve(host: &Arc<Host>, hub: &HubUrl, link: Link) {
         connection.host.runs.end_dead().await;
         let connected = connection.host.questions.connected.clone();
         connected.fetch_add(1, Ordering::Relaxed);
-        tokio::select! {
-            () = connection.receive(&mut incoming) => {}
-            () = connection.sender.run() => {}
-            () = connection.beat() => {}
-        }
+        let exchange = async {
+            tokio::select! {
+                () = connection.receive(&mut incoming) => {}
+                () = connection.sender.run() => {}
+                () = connection.beat() => {}
+            }
+            connection.sender.close();
+        };
+        tokio::join!(exchange, connection.sender.store_acknowledgements());
         connected.fetch_sub(1, Ordering::Relaxed);
     }
     drop(connection);
@@ -92,7 +96,11 @@ impl Connection {
                             tracing::info!(hub = %self.hub, ?version, "the hub is ready");
                             return true;
                         }
-                        kind::RUN_ACK => self.acknowledge(&envelope, true).await,
+                        kind::RUN_ACK => {
+                            if let Some(ack) = self.acknowledgement(&envelope) {
+                                self.sender.greeted(&ack.run_id, ack.last_seq).await;
+                            }
+                        }
                         _ => self.handle(envelope).await,
                     }
                 }
@@ -139,7 +147,11 @@ impl Connection {
 
     async fn handle(&self, envelope: Envelope) {
         match envelope.kind.as_str() {
-            kind::RUN_ACK => self.acknowledge(&envelope, false).await,
+            kind::RUN_ACK => {
+                if let Some(ack) = self.acknowledgement(&envelope) {
+                    self.sender.acknowledged(&ack.run_id, ack.last_seq);
+                }
+            }
             kind::HUB_READY => {}
             kind::HUB_ERROR => self.rejected(&envelope),
             name if name.starts_with("rpc.") && name != kind::RPC_RESPONSE => self.request(envelope).await,
@@ -154,21 +166,21 @@ impl Connection {
         }
     }
 
-    async fn acknowledge(&self, envelope: &Envelope, is_exact: bool) {
-        match envelope.decode::<RunAck>() {
-            Ok(ack) => self.sender.acknowledged(&ack.run_id, ack.last_seq, is_exact).await,
-            Err(error) => tracing::warn!(hub = %self.hub, %error, "ignored an invalid acknowledgement"),
-        }
+    fn acknowledgement(&self, envelope: &Envelope) -> Option<RunAck> {
+        let ack = envelope.decode::<RunAck>();
+        ack.inspect_err(|error| tracing::warn!(hub = %self.hub, %error, "ignored an invalid acknowledgement"))
+            .ok()
     }
 
+    /// An event that is never acknowledged would hold up those of all runs: its run is not sent before the next connection.
     fn rejected(&self, envelope: &Envelope) {
         let rejected: Option<MessageRejected> = envelope.decode().ok();
         let (code, message) = rejected.map(|rejected| (rejected.code, rejected.message)).unwrap_or_default();
         tracing::error!(hub = %self.hub, code, run = envelope.run_id, "the hub rejected a message: {message}");
-        if code == "not_your_run"
-            && let Some(run) = &envelope.run_id
-        {
-            self.sender.reject(run);
+        match &envelope.run_id {
+            Some(run) => self.sender.reject(run),
+            None if code == "too_large" => self.sender.reject_largest(),
+            None => {}
         }
     }
 

@@ -26,6 +26,10 @@ const MAX_LINE_BYTES: usize = 8 * 1024 * 1024;
 const COMPACT_BYTES: u64 = 256 * 1024;
 /// Acknowledged events after which the acknowledgement is written down.
 const ACK_EVERY: i64 = 64;
+/// A connecting hub may have so many more events than the file, which has lost its end; with more, its number is wrong.
+const MAX_AHEAD: i64 = 1_000_000;
+/// Numbers from here on are not taken over from a hub: every JSON parser has to read the ones behind them exactly.
+const MAX_SEQ: i64 = 1 << 52;
 /// Remembered ids of inputs per run; beyond it the oldest is forgotten.
 const MAX_INPUTS: usize = 4_096;
 
@@ -284,20 +288,13 @@ impl RunJournal {
         }
     }
 
-    /// A hub has every event up to `seq`. Events that all `hubs` have are dropped.
+    /// A hub has every event up to `seq`. Events that all `hubs` have are dropped. Numbers that were never sent are ignored.
     pub fn acknowledge(&mut self, hub: &str, seq: i64, hubs: &[String]) {
-        let known = self.acknowledged_by(hub);
+        let (seq, known) = (seq.min(self.last()), self.acknowledged_by(hub));
         if seq <= known {
             return;
         }
-        // A hub that has more than this file has lost nothing: the file has, and its numbers are taken.
-        if seq > self.last() {
-            let line = JournalLine { next: Some(seq + 1), ..JournalLine::default() };
-            let is_written = self.write_line(&line).is_some();
-            self.skip_to(seq + 1);
-            self.is_behind |= !is_written;
-        }
-        self.state.acks.insert(hub.to_owned(), seq.max(known));
+        self.state.acks.insert(hub.to_owned(), seq);
         if seq == self.last() || seq / ACK_EVERY > known / ACK_EVERY {
             self.write_line(&JournalLine { ack: Some((hub.to_owned(), seq)), ..JournalLine::default() });
         }
@@ -318,10 +315,22 @@ impl RunJournal {
         }
     }
 
-    /// A hub that connects has only the events up to `seq`, even if it had more before.
+    /// A hub that connects has exactly the events up to `seq`, even if it had more before.
     pub fn set_acknowledged(&mut self, hub: &str, seq: i64, hubs: &[String]) {
+        if seq >= MAX_SEQ || seq.saturating_sub(self.last()) > MAX_AHEAD {
+            let (run, last) = (&self.state.record.run_id, self.last());
+            tracing::error!(hub, run, seq, last, "ignored an acknowledgement of events that cannot exist");
+            return;
+        }
         if seq < self.acknowledged_by(hub) {
             self.state.acks.insert(hub.to_owned(), seq);
+        }
+        // A hub that has more than this file has lost nothing: the file has, and its numbers are taken.
+        if seq > self.last() {
+            let line = JournalLine { next: Some(seq + 1), ..JournalLine::default() };
+            let is_written = self.write_line(&line).is_some();
+            self.skip_to(seq + 1);
+            self.is_behind |= !is_written;
         }
         self.acknowledge(hub, seq, hubs);
     }

@@ -34,6 +34,16 @@ pub(super) struct Sender {
     window: Mutex<Window>,
     /// Notified when the window has room again.
     room: Notify,
+    unstored: Mutex<Unstored>,
+    has_unstored: Notify,
+}
+
+/// Acknowledgements that are not stored yet.
+#[derive(Default)]
+struct Unstored {
+    /// The last one of each run.
+    acknowledged: HashMap<String, i64>,
+    is_closed: bool,
 }
 
 #[derive(Default)]
@@ -66,6 +76,14 @@ impl Window {
             self.bytes -= bytes;
         }
     }
+
+    /// The run of the largest event that is not acknowledged.
+    fn run_of_largest(&self) -> Option<String> {
+        let sizes = self.runs.iter().filter_map(|(run_id, sent)| {
+            Some((sent.unacknowledged.iter().map(|(_, bytes)| *bytes).max()?, run_id))
+        });
+        sizes.max().map(|(_, run_id)| run_id.clone())
+    }
 }
 
 /// What was sent of one run.
@@ -76,7 +94,7 @@ struct SentRun {
     /// The events that are not acknowledged, with their sizes.
     unacknowledged: VecDeque<(i64, usize)>,
     stored: Option<StoredOutput>,
-    /// Whether the hub does not accept events of this run.
+    /// Whether the hub does not accept events of this run on this connection.
     is_rejected: bool,
 }
 
@@ -88,35 +106,100 @@ struct EncodedEvent {
 
 impl Sender {
     pub(super) fn new(host: Arc<Host>, hub: &str, outgoing: Outgoing) -> Sender {
-        Sender { host, hub: hub.to_owned(), outgoing, window: Mutex::default(), room: Notify::new() }
+        Sender {
+            host,
+            hub: hub.to_owned(),
+            outgoing,
+            window: Mutex::default(),
+            room: Notify::new(),
+            unstored: Mutex::default(),
+            has_unstored: Notify::new(),
+        }
     }
 
     fn window(&self) -> MutexGuard<'_, Window> {
         self.window.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The hub has every event of a run up to `seq`; `is_exact` if it has no more than that.
-    pub(super) async fn acknowledged(&self, run_id: &str, seq: i64, is_exact: bool) {
-        self.window().release(run_id, seq);
-        self.room.notify_one();
+    /// A connecting hub has exactly the events of a run up to `seq`. Returns when this is stored: the first event that is
+    /// sent depends on it.
+    pub(super) async fn greeted(&self, run_id: &str, seq: i64) {
         let Some(run) = self.host.runs.get(run_id).filter(|_| seq >= 0) else { return };
         let (host, hub) = (self.host.clone(), self.hub.clone());
-        let store = move || match is_exact {
-            true => run.journal().set_acknowledged(&hub, seq, host.runs.hubs()),
-            false => run.journal().acknowledge(&hub, seq, host.runs.hubs()),
-        };
+        let store = move || run.journal().set_acknowledged(&hub, seq, host.runs.hubs());
         // Fails only while the runtime ends.
         tokio::task::spawn_blocking(store).await.ok();
     }
 
-    /// Stops sending a run. Its events that were sent are never acknowledged, and must not hold up other runs.
+    /// The hub has every event of a run up to `seq`. Stored later, so that no command waits for the disk.
+    pub(super) fn acknowledged(&self, run_id: &str, seq: i64) {
+        self.window().release(run_id, seq);
+        self.room.notify_one();
+        if self.host.runs.get(run_id).is_some() {
+            let mut unstored = self.unstored();
+            let last = unstored.acknowledged.entry(run_id.to_owned()).or_default();
+            *last = seq.max(*last);
+            self.has_unstored.notify_one();
+        }
+    }
+
+    /// Stores acknowledgements, the last one of each run, until [`Sender::close`]. Must run to its end: one that is stored
+    /// after the next greeting would count events that a hub has lost.
+    pub(super) async fn store_acknowledgements(&self) {
+        let mut is_closed = false;
+        while !is_closed {
+            self.has_unstored.notified().await;
+            let unstored = std::mem::take(&mut *self.unstored());
+            is_closed = unstored.is_closed;
+            let (host, hub) = (self.host.clone(), self.hub.clone());
+            let store = move || {
+                for (run_id, seq) in unstored.acknowledged {
+                    if let Some(run) = host.runs.get(&run_id) {
+                        run.journal().acknowledge(&hub, seq, host.runs.hubs());
+                    }
+                }
+            };
+            // Fails only while the runtime ends.
+            tokio::task::spawn_blocking(store).await.ok();
+        }
+    }
+
+    /// No more acknowledgements arrive.
+    pub(super) fn close(&self) {
+        self.unstored().is_closed = true;
+        self.has_unstored.notify_one();
+    }
+
+    fn unstored(&self) -> MutexGuard<'_, Unstored> {
+        self.unstored.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Stops sending a run on this connection. Its events that were sent are never acknowledged, and must not hold up other
+    /// runs.
     pub(super) fn reject(&self, run_id: &str) {
+        if self.host.runs.get(run_id).is_none() {
+            return;
+        }
         {
             let window = &mut *self.window();
             window.runs.entry(run_id.to_owned()).or_default().is_rejected = true;
             window.release(run_id, i64::MAX);
         }
         self.room.notify_one();
+    }
+
+    /// Stops sending the run of the largest event. A hub cannot read the run of a message that is too large for it, and if
+    /// it has rejected any event for its size, then this one too.
+    pub(super) fn reject_largest(&self) {
+        let largest = self.window().run_of_largest();
+        if let Some(run_id) = largest {
+            tracing::error!(
+                hub = self.hub,
+                run = run_id,
+                "an event is too large for the hub; not sending its run"
+            );
+            self.reject(&run_id);
+        }
     }
 
     /// Sends events as they are written, until the connection ends.

@@ -171,7 +171,7 @@ fn after_a_full_disk_the_file_continues_with_the_numbers_that_were_used() {
         let from = journal.cursor();
         let lost = NewEvent { input: Some(format!("lost-{round}")), ..output(from, from + 20).into() };
         journal.append("t", vec![lost]);
-        journal.acknowledge("hub", journal.last() + 3, &["hub".to_owned()]);
+        journal.set_acknowledged("hub", journal.last() + 3, &["hub".to_owned()]);
         (journal.path, journal.file) = (path.clone(), Some(options().open(&path).unwrap()));
         append(&mut journal, output(from + 20, from + 25));
         append(&mut journal, data("after"));
@@ -209,11 +209,30 @@ fn an_input_is_remembered_and_a_hub_that_is_ahead_is_believed() {
     assert!(journal.remember_input("one").unwrap());
     assert!(!journal.remember_input("one").unwrap());
     append(&mut journal, data("x"));
-    journal.acknowledge("hub", 7, &["hub".to_owned()]);
+    journal.set_acknowledged("hub", 7, &["hub".to_owned()]);
     assert_eq!(append(&mut journal, data("y")), 8);
     let mut reopened = RunJournal::open(&journal.path, u64::MAX).unwrap();
     assert!(!reopened.remember_input("one").unwrap());
     assert_eq!(all(&reopened), [(8, "\"y\"".to_owned())]);
+}
+
+#[test]
+fn an_acknowledgement_of_events_that_cannot_exist_changes_no_number() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut journal = RunJournal::create(dir.path(), record(), u64::MAX).unwrap();
+    append(&mut journal, data("one"));
+    let hubs = ["hub".to_owned(), "other".to_owned()];
+    for seq in [1_000_002, 1 << 52, 1 << 60, i64::MAX] {
+        journal.set_acknowledged("hub", seq, &hubs);
+        assert_eq!((journal.acknowledged_by("hub"), journal.last()), (0, 1), "{seq}");
+    }
+    for seq in [9, 1 << 60, i64::MAX] {
+        journal.acknowledge("hub", seq, &hubs);
+        assert_eq!((journal.acknowledged_by("hub"), journal.last()), (1, 1), "{seq}");
+    }
+    assert_eq!(append(&mut journal, data("two")), 2);
+    let reopened = RunJournal::open(&journal.path, u64::MAX).unwrap();
+    assert_eq!((all(&reopened).len(), reopened.acknowledged_by("hub")), (2, 1));
 }
 
 /// A prompt and its request are one write, and a restarted host knows both.
