@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
-use link::Outgoing;
+use link::{Outgoing, TryRespondError};
 use tokio::sync::mpsc;
 use wire::hub::v1::kind;
 
@@ -196,10 +196,15 @@ impl Feed {
         }
     }
 
-    /// Sends a response to one app. False if the app is gone or does not read.
-    pub fn respond(&self, app: AppId, frame: Bytes) -> bool {
-        let outgoing = self.state().apps.get(&app).map(|entry| entry.outgoing.clone());
-        outgoing.is_some_and(|outgoing| outgoing.try_respond(frame).is_ok())
+    /// Sends a response to one app, ahead of its events if there is room. Otherwise it is queued with them, and if this queue
+    /// is full too, it counts as dropped: the app receives `app.resync`.
+    pub fn respond(&self, app: AppId, frame: Bytes) {
+        let state = self.state();
+        let Some(entry) = state.apps.get(&app) else { return };
+        match entry.outgoing.try_respond(frame) {
+            Err(TryRespondError::Full(frame)) => entry.push(AppMessage::Frame(frame)),
+            Ok(()) | Err(TryRespondError::Closed) => {}
+        }
     }
 
     /// The number of connected apps.
@@ -285,5 +290,41 @@ impl Drop for AppQueue {
         state.unwatch_all(self.id);
         state.unsubscribed.remove(&self.id);
         state.apps.remove(&self.id);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use link::{Incoming, Limits, memory};
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_response_without_room_is_queued_and_one_that_is_dropped_is_counted() {
+        let (link, mut peer) = memory::pair(&Limits { control_slots: 1, ..Limits::default() });
+        let feed = Feed::default();
+        let mut queue = feed.connect(link.outgoing, None);
+        // More than the lane and the queue hold, to an app that does not read.
+        let total = 2 * QUEUED_MESSAGES;
+        for number in 0..total {
+            feed.respond(queue.id, Bytes::from(number.to_string()));
+        }
+        let (mut received, mut dropped) = (0, 0);
+        while received + dropped < total {
+            tokio::select! {
+                biased;
+                (message, missed) = queue.next() => {
+                    assert!(matches!(message, AppMessage::Frame(_)), "{message:?}");
+                    received += 1;
+                    dropped += usize::try_from(missed).unwrap();
+                }
+                message = peer.incoming.recv() => {
+                    assert!(matches!(message, Some(Incoming::Message(_))), "{message:?}");
+                    received += 1;
+                }
+            }
+        }
+        assert!(received > QUEUED_MESSAGES && dropped > 0, "{received} received, {dropped} dropped");
+        assert_eq!(queue.counters.bytes.load(Ordering::Relaxed), 0);
     }
 }

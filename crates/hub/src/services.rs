@@ -70,7 +70,7 @@ impl Services {
     /// Delivers a response to a client that waits for it.
     pub(crate) fn deliver(&self, waiter: RpcWaiter, frame: &Bytes) {
         match waiter {
-            RpcWaiter::App(app) => drop(self.feed.respond(app, frame.clone())),
+            RpcWaiter::App(app) => self.feed.respond(app, frame.clone()),
             RpcWaiter::Hub(sender) => drop(sender.send(frame.clone())),
         }
     }
