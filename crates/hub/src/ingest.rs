@@ -3,10 +3,12 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
+use link::ByteBudget;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
 
 use crate::auth::now_ms;
+use crate::collect::CollectedEvents;
 use crate::feed::{EventClass, Feed, LiveEvent};
 use crate::runs::HostEvent;
 use crate::store::{EventBatch, RunProgress, Store, StoreError, StoredEvent, WrittenBatch};
@@ -14,8 +16,14 @@ use crate::wakeups::{NodeWakeups, RunRange, Topic};
 
 /// Batches that wait for the writer; senders wait when it is full.
 const QUEUED_BATCHES: usize = 256;
+/// Bytes of the batches of all hosts, beside some of each host that do not count; beyond it, batches have few events, and hosts
+/// wait.
+const WAITING_BYTES: usize = 64 << 20;
 /// Events of one transaction; further ones wait for the next.
 const EVENTS_PER_TRANSACTION: usize = 4096;
+/// Bytes of the events of one transaction; further ones wait for the next, so that a host with large events does not delay
+/// the others for long.
+const BYTES_PER_TRANSACTION: usize = 2 << 20;
 /// A transaction that failed because of its connection is repeated after these times.
 const RETRIES: [Duration; 4] =
     [Duration::from_millis(20), Duration::from_millis(200), Duration::from_secs(1), Duration::from_secs(3)];
@@ -35,6 +43,7 @@ pub struct NotStored;
 #[derive(Debug, Clone)]
 pub struct Ingest {
     batches: mpsc::Sender<SubmittedBatch>,
+    budget: ByteBudget,
 }
 
 #[derive(Debug)]
@@ -55,7 +64,12 @@ impl Ingest {
         let (published, gaps) = (HashMap::new(), HashMap::new());
         let next_gap_check = Instant::now();
         let writer = Writer { store, feed, wakeups, published, gaps, gap, next_gap_check };
-        (Ingest { batches }, writer.run(inbox))
+        (Ingest { batches, budget: ByteBudget::new(WAITING_BYTES) }, writer.run(inbox))
+    }
+
+    /// An empty batch of a host. It has room as long as the batches of all hosts are within the limit.
+    pub(crate) fn batch(&self) -> CollectedEvents {
+        CollectedEvents::new(&self.budget)
     }
 
     /// Stores events, and publishes them to apps. Returns after the commit.
@@ -100,15 +114,8 @@ impl Writer {
                 first = inbox.recv() => first,
             };
             let Some(first) = first else { return };
-            let mut events = first.batch.events.len();
-            let (mut batches, mut replies) = (vec![first.batch], vec![first.written]);
-            while events < EVENTS_PER_TRANSACTION
-                && let Ok(next) = inbox.try_recv()
-            {
-                events += next.batch.events.len();
-                batches.push(next.batch);
-                replies.push(next.written);
-            }
+            let (batches, replies) = collect(first, &mut inbox);
+            let events = batches.iter().map(|batch| batch.events.len()).sum::<usize>();
             match self.write(&batches).await {
                 Ok(written) => {
                     self.publish(&batches, &written).await;
@@ -262,6 +269,25 @@ impl Writer {
     }
 }
 
+/// The batches of one transaction: those that wait already, up to a limit.
+fn collect(
+    first: SubmittedBatch,
+    inbox: &mut mpsc::Receiver<SubmittedBatch>,
+) -> (Vec<EventBatch>, Vec<oneshot::Sender<Result<WrittenBatch, NotStored>>>) {
+    let (mut batches, mut replies, mut next) = (Vec::new(), Vec::new(), Some(first));
+    let (mut events, mut bytes) = (0, 0);
+    while let Some(SubmittedBatch { batch, written }) = next.take() {
+        events += batch.events.len();
+        bytes += batch.events.iter().map(|event| event.frame.len()).sum::<usize>();
+        batches.push(batch);
+        replies.push(written);
+        if events < EVENTS_PER_TRANSACTION && bytes < BYTES_PER_TRANSACTION {
+            next = inbox.try_recv().ok();
+        }
+    }
+    (batches, replies)
+}
+
 fn range(run_id: &str, host_id: &str, (after, last_seq): (i64, i64)) -> RunRange {
     RunRange { run_id: run_id.into(), host_id: host_id.into(), after, last_seq }
 }
@@ -307,5 +333,38 @@ fn live_event(event: &HostEvent) -> LiveEvent {
         seq: event.seq,
         class: EventClass::of(&event.kind),
         frame: event.frame.clone(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+    use wire::hub::v1::Envelope;
+
+    use super::*;
+
+    /// The batches of each transaction, for batches of so many events with so many bytes each.
+    fn transactions(batches: usize, events: usize, bytes: usize) -> Vec<usize> {
+        let (sender, mut inbox) = mpsc::channel(batches);
+        let text =
+            json!({ "type": "run.output", "run_id": "r", "seq": 1, "data": { "text": "x".repeat(bytes) } });
+        let event = HostEvent::parse(Envelope::parse(&text.to_string()).unwrap(), "h", "now").unwrap();
+        for _ in 0..batches {
+            let batch = EventBatch { host_id: "h".to_owned(), events: vec![event.clone(); events] };
+            sender.try_send(SubmittedBatch { batch, written: oneshot::channel().0 }).unwrap();
+        }
+        let mut sizes = Vec::new();
+        while let Ok(first) = inbox.try_recv() {
+            sizes.push(collect(first, &mut inbox).0.len());
+        }
+        sizes
+    }
+
+    #[test]
+    fn a_transaction_is_limited_in_events_and_bytes() {
+        assert_eq!(transactions(10, 1024, 10), [4, 4, 2]);
+        assert_eq!(transactions(10, 1, 10), [10]);
+        assert_eq!(transactions(10, 1, 1 << 20), [2, 2, 2, 2, 2]);
+        assert_eq!(transactions(2, 1, 4 << 20), [1, 1]);
     }
 }

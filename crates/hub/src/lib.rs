@@ -9,6 +9,7 @@ pub mod args;
 pub mod audit;
 pub mod auth;
 mod browser;
+mod collect;
 pub mod commands;
 pub mod config;
 mod enrolment;

@@ -15,6 +15,7 @@ use wire::hub::v1::{
 
 use crate::api::{self, PlainError};
 use crate::auth::{Credential, TokenDigest, now, now_ms};
+use crate::collect::CollectedEvents;
 use crate::ingest::NotStored;
 use crate::routing;
 use crate::runs::{HostEvent, is_usable_id};
@@ -22,10 +23,6 @@ use crate::services::{Services, addressed, message, timestamp};
 use crate::store::{ApprovalStatus, AuditEntry, EventBatch, HostClaim, HostLease, RejectedEvent, StoreError};
 use crate::wakeups::Topic;
 
-/// Events that are stored together; further ones are read after these are stored.
-const EVENTS_PER_BATCH: usize = 1024;
-/// Bytes of events that are stored together.
-const BYTES_PER_BATCH: usize = 4 << 20;
 /// Runs of one `host.hello`; further ones are ignored, and their events are acknowledged when they arrive.
 const RUNS_PER_HELLO: usize = 10_000;
 /// Decisions that are sent again when a host connects.
@@ -158,15 +155,12 @@ impl HostSession {
         self.announce(kind::HOST_ONLINE, &HostPresence::default());
         loop {
             let Some(first) = incoming.recv().await else { return Close::new(Close::NORMAL, "") };
-            let (mut next, mut batch, mut bytes) = (Some(first), Vec::new(), 0);
+            let (mut next, mut batch) = (Some(first), self.services.ingest.batch());
             while let Some(received) = next.take() {
                 match self.sort(received) {
-                    Sorted::Event(event) => {
-                        bytes += event.frame.len();
-                        batch.push(*event);
-                    }
+                    Sorted::Event(event, message) => batch.push(*event, message),
                     Sorted::Other(envelope) => {
-                        if let Err(NotStored) = self.store(std::mem::take(&mut batch)).await {
+                        if let Err(NotStored) = self.store(&mut batch).await {
                             return unavailable();
                         }
                         if let Err(error) = self.handle(*envelope).await {
@@ -179,12 +173,12 @@ impl HostSession {
                     }
                     Sorted::Rejected(rejected, run) => self.reject(&rejected, run.as_deref()).await,
                 }
-                if batch.len() < EVENTS_PER_BATCH && bytes < BYTES_PER_BATCH {
+                if batch.has_room() {
                     // What has arrived already is stored in the same transaction.
                     next = incoming.recv().now_or_never().flatten();
                 }
             }
-            if let Err(NotStored) = self.store(batch).await {
+            if let Err(NotStored) = self.store(&mut batch).await {
                 return unavailable();
             }
         }
@@ -215,7 +209,7 @@ impl HostSession {
         }
         let (kind, run) = (envelope.kind.clone(), envelope.run_id.clone());
         match HostEvent::parse(envelope, &self.host, &timestamp()) {
-            Ok(event) => Sorted::Event(Box::new(event)),
+            Ok(event) => Sorted::Event(Box::new(event), bytes),
             Err(error) => Sorted::Rejected(rejection(error.code(), error.to_string(), Some(kind)), run),
         }
     }
@@ -288,12 +282,14 @@ impl HostSession {
     }
 
     /// Stores events, and then acknowledges them.
-    async fn store(&mut self, events: Vec<HostEvent>) -> Result<(), NotStored> {
-        if events.is_empty() {
+    async fn store(&mut self, collected: &mut CollectedEvents) -> Result<(), NotStored> {
+        if collected.events.is_empty() {
             return Ok(());
         }
+        let events = std::mem::take(&mut collected.events);
         let batch = EventBatch { host_id: self.host.clone(), events };
         let written = self.services.ingest.store(batch).await?;
+        *collected = self.services.ingest.batch();
         for RejectedEvent { run_id, kind, error } in written.rejected {
             self.reject(&rejection(error.code(), error.to_string(), Some(kind)), Some(&run_id)).await;
         }
@@ -347,7 +343,8 @@ impl HostSession {
 
 /// A received message by what happens to it.
 enum Sorted {
-    Event(Box<HostEvent>),
+    /// With the message that it was.
+    Event(Box<HostEvent>, Bytes),
     Other(Box<Envelope>),
     /// With the run that it names.
     Rejected(MessageRejected, Option<String>),
