@@ -4,8 +4,10 @@ use sqlx::Row as _;
 
 use super::{Store, StoreError};
 
-/// Runs of which events are removed in one step, so that no transaction is long.
+/// Runs that are removed before the size of all is computed again.
 const RUNS_PER_STEP: i64 = 100;
+/// Events that are removed in one transaction: SQLite has one writer, and the events of hosts wait for it.
+const EVENTS_PER_TRANSACTION: i64 = 1000;
 
 /// How long and how much is kept.
 #[derive(Debug, Clone, Copy)]
@@ -52,10 +54,13 @@ impl Store {
         }
     }
 
+    /// Removes runs, each with its row last: one that is removed in part is found again.
     async fn remove_runs(&self, runs: &[String]) -> Result<(), StoreError> {
         for run in runs {
+            while self.remove_some_events(run).await? == EVENTS_PER_TRANSACTION.unsigned_abs() {}
             let mut transaction = self.begin().await?;
             for sql in [
+                // Those that have arrived meanwhile.
                 "DELETE FROM events WHERE run_id = $1",
                 "DELETE FROM approvals WHERE run_id = $1",
                 "DELETE FROM runs WHERE id = $1",
@@ -65,5 +70,16 @@ impl Store {
             transaction.commit().await?;
         }
         Ok(())
+    }
+
+    /// Removes the oldest events of a run. Returns how many.
+    async fn remove_some_events(&self, run: &str) -> Result<u64, StoreError> {
+        let mut transaction = self.begin().await?;
+        let removed = sqlx::query(
+            "DELETE FROM events WHERE run_id = $1 AND seq IN (SELECT seq FROM events WHERE run_id = $1 ORDER BY seq LIMIT $2)",
+        );
+        let removed = removed.bind(run).bind(EVENTS_PER_TRANSACTION).execute(&mut *transaction).await?;
+        transaction.commit().await?;
+        Ok(removed.rows_affected())
     }
 }
