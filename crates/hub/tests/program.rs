@@ -14,6 +14,7 @@ use serde_json::Value;
 use support::Peer;
 use testkit::daemon::PATIENCE;
 use testkit::http::{Http, bearer};
+use tungstenite::Message;
 
 fn rexhub(data: &Path, arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_rexhub"));
@@ -38,8 +39,12 @@ struct Program {
 
 impl Program {
     fn start(data: &Path, arguments: &[&str]) -> Program {
+        Program::start_with_log(data, arguments, Stdio::null())
+    }
+
+    fn start_with_log(data: &Path, arguments: &[&str], log: Stdio) -> Program {
         let mut command = rexhub(data, &["serve", "--listen", "127.0.0.1:0"]);
-        let mut child = command.args(arguments).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+        let mut child = command.args(arguments).stdout(Stdio::piped()).stderr(log).spawn().unwrap();
         let mut stdout = BufReader::new(child.stdout.take().unwrap());
         let mut line = String::new();
         stdout.read_line(&mut line).unwrap();
@@ -253,15 +258,8 @@ fn no_token_reaches_the_log() {
     let data = directory.path();
     let client = text(data, &["token", "add", "web", "--kind", "client", "--role", "admin"]);
     let log = data.join("log");
-    let mut command = rexhub(data, &["serve", "--listen", "127.0.0.1:0"]);
-    let stderr = std::fs::File::create(&log).unwrap();
-    let mut child = command.stdout(Stdio::piped()).stderr(stderr).spawn().unwrap();
-    let mut stdout = BufReader::new(child.stdout.take().unwrap());
-    let mut line = String::new();
-    stdout.read_line(&mut line).unwrap();
-    let url = line.strip_prefix("listening ").unwrap().trim_end().to_owned();
-    let address: SocketAddr = url.strip_prefix("http://").unwrap().parse().unwrap();
-    let hub = Program { child, stdout, url, address };
+    let hub = Program::start_with_log(data, &[], std::fs::File::create(&log).unwrap().into());
+    let address = hub.address;
     let client = client.trim_end();
     let secrets = [client, "host-secret-1", "password-secret-1", "wrong-secret-1"];
     let ask = |target: &str, body: Option<&[u8]>| {
@@ -280,5 +278,66 @@ fn no_token_reaches_the_log() {
     assert!(log.contains("host connected") && log.contains("sign-in failed"), "{log}");
     for secret in secrets {
         assert!(!log.contains(secret), "{log}");
+    }
+}
+
+/// Reads messages of a WebSocket until one contains a text.
+fn until(peer: &mut Peer, text: &str) {
+    loop {
+        if let Message::Text(received) = peer.receive()
+            && received.contains(text)
+        {
+            return;
+        }
+    }
+}
+
+/// Neither for a host that is connected nor for one that is not, nor if the message is invalid.
+#[test]
+fn no_input_reaches_the_log() {
+    let directory = tempfile::tempdir().unwrap();
+    let (data, log) = (directory.path(), directory.path().join("log"));
+    let client = text(data, &["token", "add", "web", "--kind", "client", "--role", "admin"]);
+    let client = client.trim_end();
+    let hub = Program::start_with_log(data, &[], std::fs::File::create(&log).unwrap().into());
+    let address = hub.address;
+    let ask = |target: &str, body: Option<&str>| {
+        let mut http = Http::connect(address).unwrap();
+        http.ask(target, &bearer(Some(client)), body.map(str::as_bytes)).unwrap()
+    };
+    let dial = |target: &str| Peer::dial(address, &format!("ws://{address}{target}"), &[]).unwrap();
+    let mut host = dial("/ws/host?host_id=h&host_token=host-secret-1");
+    let started =
+        r#"{"type":"run.started","run_id":"r","seq":1,"data":{"tool":"t","cwd":"/","command":"c"}}"#;
+    host.send_raw(Message::text(started)).unwrap();
+    until(&mut host, "run.ack");
+    let mut app = dial(&format!("/ws/app?token={client}"));
+    let send = |app: &mut Peer, kind: &str, number: usize| {
+        let data = format!(r#"{{"input_id":"i{number}","text":"typed-secret-{number}"}}"#);
+        let message = format!(r#"{{"type":"{kind}","run_id":"r","data":{data}}}"#);
+        app.send_raw(Message::text(message)).unwrap();
+        ask("/runs/r/input", Some(&data.replace("typed-", "posted-"))).head.status
+    };
+    for (number, kind) in ["run.send_input", "run.send_stdin"].into_iter().enumerate() {
+        assert_eq!(send(&mut app, kind, number), 204);
+        until(&mut host, &format!("typed-secret-{number}"));
+    }
+    drop(host);
+    until(&mut app, "host.offline");
+    for (number, kind) in ["run.send_input", "run.send_stdin", "run.unknown"].into_iter().enumerate() {
+        assert!(send(&mut app, kind, number) >= 400);
+        until(&mut app, "app.error");
+    }
+    app.send_raw(Message::text(r#"{"type":"run.send_input","run_id":"r","data":{"text":"typed-secret"#))
+        .unwrap();
+    until(&mut app, "app.error");
+    assert!(ask("/runs/r/input", Some(r#"{"text":"posted-secret"#)).head.status >= 400);
+    let tail = ask("/server/logs/tail", None);
+    assert_eq!(tail.head.status, 200);
+    assert_eq!(hub.end().0, Some(0));
+    let log = std::fs::read_to_string(log).unwrap();
+    assert!(log.contains("host disconnected") && tail.body.contains("host disconnected"), "{log}");
+    for text in [log, tail.body] {
+        assert!(!text.contains("typed-secret") && !text.contains("posted-secret"), "{text}");
     }
 }
