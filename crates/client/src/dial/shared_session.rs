@@ -222,7 +222,7 @@ mod tests {
     fn messages_have_the_form_of_the_protocol() {
         assert_eq!(hello().unwrap(), [0, 0, 0, 8, 0, 0, 0, 1, 0, 0, 0, 4]);
         let request = new_session(&["A=b".to_owned()], "true").unwrap();
-        assert_eq!(&request[..8], [0, 0, 0, 55, 0x10, 0, 0, 2]);
+        assert_eq!(&request[..8], [0, 0, 0, 51, 0x10, 0, 0, 2]);
         assert!(request.ends_with(b"\0\0\0\x04true\0\0\0\x03A=b"));
     }
 }
