@@ -238,7 +238,7 @@ async fn a_message_ends_with_return_where_the_program_reads_keys_and_with_a_newl
         ("stty raw -echo", "ab\r\nx", "61 62 0d 0a"),
         ("stty -icrnl", "a\nb\n", "61 0a 62 0a"),
     ] {
-        let run = connection.start(&mut stored, &format!("{mode}; {print}")).await;
+        let run = connection.start(&mut stored, &format!("{mode}; {print} # {bytes}")).await;
         connection.output(&mut stored, &run, "ready").await;
         let id = format!("{mode} {bytes}");
         connection.send("run.send_input", Some(&run), json!({"input_id": id, "text": typed})).await;
