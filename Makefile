@@ -35,12 +35,13 @@ run:            ## build rexd, rex and rexhub and show them on a sample workspac
 # crate above it twice. The tests of xtask are `tidy` and `generate --check`.
 test: setup check   ## install the requirements of the tests and run every check
 	$(CARGO) test --workspace --locked --quiet --no-fail-fast
-	@$(MAKE) --no-print-directory test-web
+	@$(MAKE) --no-print-directory test-web XTASK=target/debug/xtask
 
 # The programs are those that `cargo test` has built.
+XTASK ?= $(CARGO) xtask
 test-web:       ## test the web application: its modules, its bundle, and the screens in a real browser
 	@if test -f web/package.json; then \
-	  $(CARGO) xtask web && cd web && export PATH="$$(build/node.sh)" && npm run --silent test:unit && \
+	  $(XTASK) web && cd web && export PATH="$$(build/node.sh)" && npm run --silent test:unit && \
 	  REXD=$(CURDIR)/target/debug/rexd REX=$(CURDIR)/target/debug/rex REXHUB=$(CURDIR)/target/debug/rexhub npm run --silent test:browser; \
 	fi
 
