@@ -132,10 +132,10 @@ impl<'a> State<'a> {
             ("decode", "none") => None,
             ("decode", "base64") => self.decode(),
             ("decode", other) => Some(format!("unknown encoding {other}")),
-            ("to", path) => {
-                let path = self.filled(path, items);
-                self.write(path)
-            }
+            ("to", path) => match self.file_path(path, items) {
+                Some(path) => self.write(path),
+                None => Some("a value would lead to another directory".to_owned()),
+            },
             _ => return false,
         };
         self.steps.extend(problem.map(|problem| Step::Text(format!("{word}: {problem}"))));
@@ -175,8 +175,41 @@ impl<'a> State<'a> {
         }
     }
 
+    /// A path with its slots replaced. A value is a part of a name; only a value of the caller that starts the path may be
+    /// a path itself. `None` if a value would lead to another directory.
+    fn file_path(&self, path: &str, items: &Items<'a>) -> Option<String> {
+        let mut parts = Vec::new();
+        for (index, part) in path.split('/').enumerate() {
+            let (mut is_path, mut is_name) = (false, true);
+            let filled = self.filled_with(part, items, |before, slot, value| {
+                let may_be_path = index == 0 && before.is_empty() && !self.is_of_response(slot, items);
+                is_path |= may_be_path;
+                is_name &= may_be_path || !value.contains(['/', '\0']);
+            });
+            let is_parent = filled != part && matches!(filled.as_str(), "." | "..");
+            if !is_name || is_parent && !is_path {
+                return None;
+            }
+            parts.push(filled);
+        }
+        Some(parts.join("/"))
+    }
+
+    /// Whether the value of a slot comes from the response, directly or through a variable of this template.
+    fn is_of_response(&self, slot: &str, items: &Items<'a>) -> bool {
+        let name = slot.split(['.', '[']).next().unwrap_or_default();
+        let is_given = self.payload.iter().any(|(given, _)| given == slot);
+        let is_set = self.set.iter().any(|(set, _)| set == slot);
+        name == "Response" || items.iter().any(|(item, _)| *item == name) || (is_set && !is_given)
+    }
+
     /// A text with its slots replaced; inserted values are not read again.
     fn filled(&self, text: &str, items: &Items<'a>) -> String {
+        self.filled_with(text, items, |_, _, _| {})
+    }
+
+    /// The same; `seen` receives the text before each value, the slot and the value.
+    fn filled_with(&self, text: &str, items: &Items<'a>, mut seen: impl FnMut(&str, &str, &str)) -> String {
         let mut filled = String::with_capacity(text.len());
         let mut rest = text;
         while let Some(start) = rest.find('{') {
@@ -188,6 +221,7 @@ impl<'a> State<'a> {
             let is_slot = rest.as_bytes().get(length + 1) == Some(&b'}') && !inside.is_empty();
             match self.slot(inside, items).filter(|_| is_slot) {
                 Some(value) => {
+                    seen(&filled, inside, &value);
                     filled.push_str(&value);
                     rest = &rest[length + 2..];
                 }
@@ -310,5 +344,42 @@ mod tests {
         let write = Step::Write { path: "out/{session}.bin".to_owned(), bytes: b"hi".to_vec() };
         assert_eq!(steps, [write, Step::Text("ok".to_owned())]);
         assert_eq!(text("save: x\nto: y", "{}"), "save: x is not in the response\nto: nothing to write");
+    }
+
+    #[test]
+    fn a_value_in_a_path_stays_in_its_name() {
+        let path = |template: &str, given: &str, name: &str| -> Option<String> {
+            let body = Json::Object(vec![
+                ("d".to_owned(), Json::String("x".to_owned())),
+                ("name".to_owned(), Json::String(name.to_owned())),
+            ]);
+            let payload = vec![("p".to_owned(), given.to_owned())];
+            let template = format!("{{v}} = {{Response.body.name}}\nsave: d\nto: {template}");
+            let steps = apply(&template, &ActionResponse { status: 200, body }, &payload, &Nothing);
+            match steps.into_iter().next_back() {
+                Some(Step::Write { path, .. }) => Some(path),
+                Some(Step::Text(text)) => {
+                    assert_eq!(text, "to: a value would lead to another directory");
+                    None
+                }
+                other => panic!("{other:?}"),
+            }
+        };
+        assert_eq!(path("out/{p}.bin", "a..b", "").as_deref(), Some("out/a..b.bin"));
+        assert_eq!(path("{p}/x", "/srv/../y", "").as_deref(), Some("/srv/../y/x"), "the caller's own path");
+        assert_eq!(path("../{p}", "x", "").as_deref(), Some("../x"), "the author's own path");
+        assert_eq!(path("{v}", "", "file").as_deref(), Some("file"));
+        for (template, given, name) in [
+            ("out/{p}", "../x", ""),
+            ("out/{p}", "..", ""),
+            ("out/{p}/x", "/etc", ""),
+            ("out/{p}{p}", ".", ""),
+            ("x{p}", "/../y", ""),
+            ("{Response.body.name}", "", "/etc/x"),
+            ("{Response.body.name}/x", "", ".."),
+            ("{v}", "", "../x"),
+        ] {
+            assert_eq!(path(template, given, name), None, "{template} {given} {name}");
+        }
     }
 }
