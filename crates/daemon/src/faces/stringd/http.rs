@@ -295,7 +295,7 @@ async fn register_user(face: &Arc<Stringd>, new: Registration) -> Result<Stringd
     let failed = |_| RequestError::new(StatusCode::INTERNAL_SERVER_ERROR, "the users cannot be changed");
     let registered = registered.await.map_err(failed)?;
     if registered == Registered::Moved {
-        face.topics.remove_user(&id);
+        face.topics.remove_stale(&face.users, &id);
     }
     let created = registered == Registered::Created;
     let event = if created { "user.register" } else { "user.update" };
@@ -307,7 +307,7 @@ async fn delete_user(face: &Arc<Stringd>, id: String) -> StringdResponse {
     let (owner, name) = (face.clone(), id.clone());
     let deleted = tokio::task::spawn_blocking(move || owner.users.remove(&name)).await.unwrap_or(false);
     if deleted {
-        face.topics.remove_user(&id);
+        face.topics.remove_stale(&face.users, &id);
     }
     face.log("user.delete", &[("user", &id)]);
     json(StatusCode::OK, &UserDeleted { user_id: id, deleted })

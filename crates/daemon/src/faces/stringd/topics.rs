@@ -131,7 +131,13 @@ impl Topic {
         }
     }
 
-    /// Ends the processes of the topic, which is not open any more.
+    /// Ends the shell of the topic, which is not open any more.
+    fn removed(&self) {
+        let session = self.queue().session.clone();
+        self.end_shell(&session);
+    }
+
+    /// Ends the processes of the topic, because the face ends.
     fn end(&self) {
         let session = self.queue().session.clone();
         session.end();
@@ -308,15 +314,22 @@ impl Topics {
         let at = open.iter().position(|topic| topic.user.id == user && topic.name.as_str() == name)?;
         let topic = open.remove(at);
         drop(open);
-        let session = topic.queue().session.clone();
-        topic.end_shell(&session);
+        topic.removed();
         Some(topic)
     }
 
-    /// Removes every topic of a user.
-    pub(super) fn remove_user(&self, user: &str) {
-        for topic in self.list(Some(user)) {
-            self.remove(user, topic.name.as_str());
+    /// Removes the topics that belong to an earlier home of a user, or to a user that was deleted. A request may have
+    /// opened topics of the new home meanwhile.
+    pub(super) fn remove_stale(&self, users: &Users, user: &str) {
+        let stale: Vec<Arc<Topic>> = {
+            let mut open = self.open();
+            let current = users.get(user);
+            let is_stale =
+                |topic: &mut Arc<Topic>| topic.user.id == user && Some(&topic.user) != current.as_ref();
+            open.extract_if(.., is_stale).collect()
+        };
+        for topic in stale {
+            topic.removed();
         }
     }
 

@@ -54,7 +54,33 @@ pub(super) enum Registered {
 pub(super) struct Users {
     file: PathBuf,
     durability: Durability,
-    known: Mutex<Vec<Value>>,
+    known: Mutex<Vec<UserEntry>>,
+}
+
+/// An entry of the file, read once. What is no user is kept as it is.
+#[derive(Debug)]
+struct UserEntry {
+    value: Value,
+    user: Option<(User, Arc<RegisteredUser>)>,
+}
+
+impl UserEntry {
+    fn new(value: Value) -> UserEntry {
+        let user: Option<User> = serde_json::from_value(value.clone()).ok();
+        let registered = |user: User| {
+            let registered = RegisteredUser {
+                id: user.id.clone(),
+                home: PathBuf::from(&user.home),
+                allowed_paths: user.allowed_paths.iter().map(PathBuf::from).collect(),
+            };
+            (user, Arc::new(registered))
+        };
+        UserEntry { value, user: user.map(registered) }
+    }
+
+    fn is_of(&self, id: &str) -> bool {
+        self.user.as_ref().is_some_and(|(user, _)| user.id == id)
+    }
 }
 
 impl Users {
@@ -63,7 +89,7 @@ impl Users {
     pub(super) fn load(dir: &Path, durability: Durability) -> io::Result<Users> {
         private_dir_builder().recursive(true).create(dir)?;
         let file = dir.join("users.json");
-        let known = match std::fs::read(&file) {
+        let known: Vec<Value> = match std::fs::read(&file) {
             Ok(text) => serde_json::from_slice(&text).unwrap_or_else(|error| {
                 let aside = dir.join("users.json.corrupt");
                 tracing::warn!(%error, "{} cannot be read; moved to {}", file.display(), aside.display());
@@ -77,6 +103,7 @@ impl Users {
                 return Err(io::Error::new(error.kind(), format!("cannot read {}: {error}", file.display())));
             }
         };
+        let known = known.into_iter().map(UserEntry::new).collect();
         Ok(Users { file, durability, known: Mutex::new(known) })
     }
 
@@ -85,46 +112,47 @@ impl Users {
         &self.file
     }
 
-    fn known(&self) -> MutexGuard<'_, Vec<Value>> {
+    fn known(&self) -> MutexGuard<'_, Vec<UserEntry>> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// How many there are.
     pub(super) fn len(&self) -> usize {
-        self.known().iter().filter_map(user).count()
+        self.known().iter().filter(|entry| entry.user.is_some()).count()
     }
 
     /// All users, as they are listed.
     pub(super) fn list(&self) -> Vec<UserItem> {
-        let item = |user: User| UserItem {
-            id: user.id,
-            home: user.home,
-            allowed_paths: user.allowed_paths,
-            created_at: user.created_at,
+        let item = |(user, _): &(User, _)| UserItem {
+            id: user.id.clone(),
+            home: user.home.clone(),
+            allowed_paths: user.allowed_paths.clone(),
+            created_at: user.created_at.clone(),
         };
-        self.known().iter().filter_map(user).map(item).collect()
+        self.known().iter().filter_map(|entry| entry.user.as_ref()).map(item).collect()
     }
 
     /// The user with this name.
     pub(super) fn get(&self, id: &str) -> Option<Arc<RegisteredUser>> {
-        let user = self.known().iter().filter_map(user).find(|user| user.id == id)?;
-        let allowed_paths = user.allowed_paths.into_iter().map(PathBuf::from).collect();
-        Some(Arc::new(RegisteredUser { id: user.id, home: user.home.into(), allowed_paths }))
+        let known = self.known();
+        let entry = known.iter().find(|entry| entry.is_of(id))?;
+        entry.user.as_ref().map(|(_, registered)| registered.clone())
     }
 
     /// Adds or updates a user and stores all of them. Blocks.
     pub(super) fn register(&self, new: &Registration) -> Registered {
         let mut known = self.known();
-        let found = known
-            .iter_mut()
-            .find_map(|value| user(value).map(|user| (value, user)).filter(|it| it.1.id == new.id));
+        let found = known.iter_mut().find_map(|entry| {
+            let user = entry.user.as_ref().map(|(user, _)| user).filter(|user| user.id == new.id).cloned()?;
+            Some((entry, user))
+        });
         let registered = match found {
-            Some((slot, mut user)) => {
+            Some((entry, mut user)) => {
                 let paths = new.allowed_paths.clone().unwrap_or_else(|| user.allowed_paths.clone());
                 let is_moved = user.home != new.home || user.allowed_paths != paths;
                 (user.home, user.allowed_paths) = (new.home.clone(), paths);
-                if let Ok(value) = serde_json::to_value(user) {
-                    *slot = value;
+                if let Some(value) = serde_json::to_value(user).ok().filter(|_| is_moved) {
+                    *entry = UserEntry::new(value);
                 }
                 if is_moved { Registered::Moved } else { Registered::Unchanged }
             }
@@ -136,7 +164,7 @@ impl Users {
                     created_at: now(),
                     other: Default::default(),
                 };
-                known.extend(serde_json::to_value(user));
+                known.extend(serde_json::to_value(user).map(UserEntry::new));
                 Registered::Created
             }
         };
@@ -150,7 +178,7 @@ impl Users {
     pub(super) fn remove(&self, id: &str) -> bool {
         let mut known = self.known();
         let before = known.len();
-        known.retain(|value| user(value).is_none_or(|user| user.id != id));
+        known.retain(|entry| !entry.is_of(id));
         let is_removed = known.len() < before;
         if is_removed {
             self.store(&known);
@@ -159,19 +187,15 @@ impl Users {
     }
 
     /// Writes the file under the lock, so that the last change is the one on disk. A failure is only logged.
-    fn store(&self, known: &[Value]) {
-        let written = serde_json::to_string_pretty(known)
+    fn store(&self, known: &[UserEntry]) {
+        let values: Vec<&Value> = known.iter().map(|entry| &entry.value).collect();
+        let written = serde_json::to_string_pretty(&values)
             .map_err(io::Error::other)
             .and_then(|text| replace_private_file(&self.file, (text + "\n").as_bytes(), self.durability));
         if let Err(error) = written {
             tracing::error!(%error, "cannot write {}", self.file.display());
         }
     }
-}
-
-/// An entry of the file, if it is a user; others are kept as they are.
-fn user(value: &Value) -> Option<User> {
-    serde_json::from_value(value.clone()).ok()
 }
 
 /// Creates a missing home, which would fail every command; the public client creates it itself.
@@ -246,7 +270,9 @@ mod tests {
         assert!(!users.remove("a"), "it is no user");
         assert_eq!(users.register(&registration("a", "/h")), Registered::Created);
         assert_eq!(users.register(&registration("a", "/h")), Registered::Unchanged);
-        assert_eq!(users.get("a").unwrap().home, Path::new("/h"));
+        let found = users.get("a").unwrap();
+        assert_eq!((found.home.as_path(), users.len()), (Path::new("/h"), 1));
+        assert!(Arc::ptr_eq(&found, &users.get("a").unwrap()), "an entry is read once");
         assert!(users.remove("a"));
         let text = std::fs::read_to_string(users.file()).unwrap();
         let stored: Value = serde_json::from_str(&text).unwrap();
