@@ -8,7 +8,7 @@ use sfmd::menu::Menu;
 use sfmd::{html, trinity, uri};
 
 use super::state::OpenDocument;
-use super::{failed, file_failure};
+use super::{failed, file_failure, work};
 use crate::faces::stringd::commands::{CommandContext, CommandResult, EntryKind, HttpCall, WriteFile};
 use crate::faces::stringd::errors::OperationError;
 
@@ -21,13 +21,28 @@ pub(super) struct LoadedText {
 /// Loads a document with its menus.
 pub(super) async fn document(context: &CommandContext, address: &str) -> Result<OpenDocument, CommandResult> {
     let loaded = text(context, address).await?;
-    let mut document = Document::parse(loaded.text);
+    let size = loaded.text.len();
+    let mut document = parsed(loaded.text).await;
     let mut menus: Vec<Menu> = Vec::new();
     for directive in document.menus() {
         menus.push(menu(context, address, directive).await?);
     }
-    document.link(&menus);
+    let link = move || {
+        document.link(&menus);
+        (document, menus)
+    };
+    let (document, menus) = work(size, link).await;
     Ok(OpenDocument { uri: address.to_owned(), document, menus, html: loaded.html, block: None })
+}
+
+/// A parsed document.
+pub(super) async fn parsed(text: String) -> Document {
+    work(text.len(), || Document::parse(text)).await
+}
+
+/// A page as Markdown, with the page itself.
+pub(super) async fn converted(html: String) -> (String, String) {
+    work(html.len(), || (html::to_markdown(&html), html)).await
 }
 
 async fn menu(
@@ -43,7 +58,11 @@ async fn menu(
         return Err(failed("CIRCULAR_REFERENCE", reason));
     }
     match text(context, address).await {
-        Ok(loaded) => Ok(Menu::parse(&directive.name, &loaded.text, address)),
+        Ok(loaded) => {
+            let (name, address, size) = (directive.name.clone(), address.to_owned(), loaded.text.len());
+            let parse = move || Menu::parse(&name, &loaded.text, &address);
+            Ok(work(size, parse).await)
+        }
         Err(error) if error.code.as_deref() == Some("NOT_FOUND") => {
             Ok(Menu::parse(&directive.name, "", address))
         }
@@ -134,7 +153,8 @@ async fn page(context: &CommandContext, address: &str) -> Result<LoadedText, Com
     match reply.status {
         404 => Err(failed("NOT_FOUND", format!("Not found: {address}"))),
         200..300 if reply.content_type.contains("text/html") => {
-            Ok(LoadedText { text: html::to_markdown(&reply.body), html: Some(reply.body) })
+            let (text, html) = converted(reply.body).await;
+            Ok(LoadedText { text, html: Some(html) })
         }
         200..300 => Ok(LoadedText { text: reply.body, html: None }),
         status => Err(failed("LOAD_ERROR", format!("HTTP {status} fetching {address}"))),

@@ -20,6 +20,22 @@ use super::errors::OperationError;
 /// The text of a success, or the whole failure.
 type DocumentResult = Result<String, CommandResult>;
 
+/// Work on texts above this size runs on another thread, so that other topics do not wait for it.
+const LARGE_TEXT: usize = 256 * 1024;
+
+/// Does work on texts of this size in total.
+async fn work<T: Send + 'static>(bytes: usize, work: impl FnOnce() -> T + Send + 'static) -> T {
+    if bytes <= LARGE_TEXT {
+        return work();
+    }
+    match tokio::task::spawn_blocking(work).await.map_err(tokio::task::JoinError::try_into_panic) {
+        Ok(done) => done,
+        Err(Ok(panic)) => std::panic::resume_unwind(panic),
+        // The daemon ends.
+        Err(Err(_cancelled)) => std::future::pending().await,
+    }
+}
+
 /// Runs one command, without surrounding blanks, in a document topic.
 pub async fn run(state: &mut DocumentState, context: &CommandContext, text: &str) -> CommandResult {
     let result = match command::parse(text) {

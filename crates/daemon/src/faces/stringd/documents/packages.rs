@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use sfmd::document::Document;
 
-use super::store;
+use super::{load, store};
 use crate::faces::stringd::commands::{CommandContext, CommandResult};
 
 /// The kinds of packages.
@@ -67,7 +67,7 @@ pub(super) async fn tool(context: &CommandContext, name: &str) -> Result<Option<
     candidates.extend(context.daemon_home().map(|home| home.join(format!(".string/tools/{name}.md"))));
     for path in candidates {
         if let Ok(text) = context.read(&path).await {
-            return Ok(Some(Document::parse(text)));
+            return Ok(Some(load::parsed(text).await));
         }
     }
     let mut entries = context.list(&tools).await.unwrap_or_default().entries;
@@ -75,14 +75,14 @@ pub(super) async fn tool(context: &CommandContext, name: &str) -> Result<Option<
     entries.sort_unstable_by(|a, b| a.name.cmp(&b.name));
     for entry in entries {
         if let Ok(text) = context.read(&tools.join(&entry.name)).await {
-            let document = Document::parse(text);
+            let document = load::parsed(text).await;
             if document.frontmatter().text("name").as_deref() == Some(name) {
                 return Ok(Some(document));
             }
         }
     }
     match store::registered(context, PackageKind::Tool.key(), name).await {
-        Some(address) => Ok(Some(Document::parse(super::load::text(context, &address).await?.text))),
+        Some(address) => Ok(Some(load::parsed(load::text(context, &address).await?.text).await)),
         None => Ok(None),
     }
 }

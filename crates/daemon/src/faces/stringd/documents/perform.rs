@@ -7,11 +7,11 @@ use sfmd::flags::{self, Flags, Invocation, PayloadError};
 use sfmd::invoke::{self, PreparedAction};
 use sfmd::json::Json;
 use sfmd::template::{self, ActionResponse, Step};
-use sfmd::{html, render, uri};
+use sfmd::{render, uri};
 
 use super::bindings::ActionBindings;
 use super::state::DocumentState;
-use super::{DocumentResult, failed};
+use super::{DocumentResult, failed, load, work};
 use crate::faces::stringd::commands::{CommandContext, CommandResult, HttpCall, ShellCommand, WriteFile};
 use crate::faces::stringd::errors::OperationError;
 
@@ -59,7 +59,7 @@ pub(super) async fn run(
     };
     match &call.action.response {
         Some(template) => respond(state, context, template, &result, &payload).await,
-        None if !result.is_command => Ok(shown(state, &result.text)),
+        None if !result.is_command => Ok(shown(state, result.text).await),
         None if result.status == 0 => Ok(result.text),
         None => Err(failed(&format!("EXIT_{}", result.status), result.text)),
     }
@@ -117,7 +117,7 @@ async fn http_result(
         }
     }
     let text = match reply.content_type.contains("text/html") {
-        true => html::to_markdown(&reply.body),
+        true => load::converted(reply.body).await.0,
         false => reply.body,
     };
     Ok(ActionResult { status: i64::from(reply.status), text, is_command: false })
@@ -153,12 +153,12 @@ async fn respond(
             }
         }
     }
-    Ok(shown(state, &lines.join("\n")))
+    Ok(shown(state, lines.join("\n")).await)
 }
 
 /// A text rendered as a document; its links become shortcuts of the topic.
-fn shown(state: &mut DocumentState, text: &str) -> String {
-    let view = render::fragment(text);
+async fn shown(state: &mut DocumentState, text: String) -> String {
+    let view = work(text.len(), move || render::fragment(&text)).await;
     state.merge_auto(view.auto);
     view.text
 }

@@ -13,6 +13,9 @@ use super::paths;
 
 /// Documents that `/back` can return to; the oldest is dropped.
 const HISTORY: usize = 100;
+/// Bytes of their texts that are kept for documents that cannot be loaded again; of older ones, only address and block
+/// are kept.
+const HISTORY_BYTES: usize = 16 * 1024 * 1024;
 
 /// A loaded document and the block of it that is shown.
 #[derive(Debug, Clone, Default)]
@@ -25,11 +28,27 @@ pub(super) struct OpenDocument {
     pub(super) block: Option<String>,
 }
 
+impl OpenDocument {
+    /// The bytes of its texts.
+    fn size(&self) -> usize {
+        self.document.source().len() + self.html.as_ref().map_or(0, String::len)
+    }
+}
+
+/// A document that `/back` returns to.
+#[derive(Debug, Clone)]
+pub(super) struct HistoryEntry {
+    pub(super) uri: String,
+    pub(super) block: Option<String>,
+    /// The document as it was shown, if it is kept.
+    pub(super) copy: Option<Arc<OpenDocument>>,
+}
+
 /// What a document topic keeps between commands.
 #[derive(Debug, Default)]
 pub struct DocumentState {
     pub(super) current: Option<Arc<OpenDocument>>,
-    pub(super) history: Vec<Arc<OpenDocument>>,
+    pub(super) history: Vec<HistoryEntry>,
     /// The directory that `/open` of a directory selected.
     pub(super) directory: Option<PathBuf>,
     /// Names of links in what was shown last.
@@ -68,9 +87,23 @@ impl DocumentState {
             if self.history.len() >= HISTORY {
                 self.history.remove(0);
             }
-            self.history.push(previous);
+            let (uri, block) = (previous.uri.clone(), previous.block.clone());
+            self.history.push(HistoryEntry { uri, block, copy: Some(previous) });
+            self.drop_copies();
         }
         self.directory = None;
+    }
+
+    /// Drops the oldest copies in the history that are too large together.
+    fn drop_copies(&mut self) {
+        let mut left = HISTORY_BYTES;
+        for entry in self.history.iter_mut().rev() {
+            let size = entry.copy.as_ref().map_or(0, |copy| copy.size());
+            match left.checked_sub(size) {
+                Some(rest) => left = rest,
+                None => (entry.copy, left) = (None, 0),
+            }
+        }
     }
 
     /// The directory that relative paths of commands start from.
@@ -106,5 +139,25 @@ impl DocumentState {
         let names: HashSet<&str> = added.iter().map(|new| new.id()).collect();
         self.auto.retain(|known| !names.contains(known.id()));
         self.auto.extend(added);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_history_keeps_addresses_of_documents_that_are_too_large_together() {
+        let mut state = DocumentState::default();
+        let text = "x".repeat(HISTORY_BYTES / 4);
+        for number in 0..8 {
+            let document = Document::parse(text.clone());
+            let (uri, block) = (format!("file:///{number}"), Some("b".to_owned()));
+            state.show(Arc::new(OpenDocument { uri, document, block, ..OpenDocument::default() }));
+        }
+        let copies: Vec<bool> = state.history.iter().map(|entry| entry.copy.is_some()).collect();
+        assert_eq!(copies, [false, false, false, true, true, true, true]);
+        let oldest = &state.history[0];
+        assert_eq!((oldest.uri.as_str(), oldest.block.as_deref()), ("file:///0", Some("b")));
     }
 }

@@ -8,7 +8,7 @@ use sfmd::{edit, uri};
 
 use crate::faces::stringd::commands::{CommandContext, CommandResult, WriteFile};
 use crate::faces::stringd::documents::state::DocumentState;
-use crate::faces::stringd::documents::{failed, file_failure, paths};
+use crate::faces::stringd::documents::{failed, file_failure, paths, work};
 use crate::faces::stringd::errors::OperationError;
 
 /// The file, block and content that an editing command names.
@@ -90,7 +90,8 @@ pub(super) async fn apply(
     context.write(file).await.map_err(failure)?;
     state.last_change = Some(target.path.clone());
     let options = DiffOptions::from_variables(|name| state.variable(name));
-    Ok(edit::tail(old, new, &options))
+    let (old, new) = (old.to_owned(), new.to_owned());
+    Ok(work(old.len() + new.len(), move || edit::tail(&old, &new, &options)).await)
 }
 
 /// The failure for a file that must exist.

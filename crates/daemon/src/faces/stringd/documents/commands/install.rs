@@ -45,7 +45,7 @@ pub(in super::super) async fn run(
     };
     let text = load::text_inside(context, &source, package_directory(&source).as_deref()).await;
     let text = text.map_err(|failure| unsupported(failure.content))?.text;
-    let package = Package::new(&text, &source, kind)?;
+    let package = Package::new(&load::parsed(text.clone()).await, &source, kind)?;
     let directory = packages::directory(context, &package.name);
     let file = store_files(context, &directory, &source, &text).await?;
     store::register(context, package.kind.key(), &package.name, Some(&paths::uri_of(&file)))
@@ -82,8 +82,7 @@ struct Package {
 }
 
 impl Package {
-    fn new(text: &str, source: &str, flag: Option<PackageKind>) -> Result<Package, CommandResult> {
-        let document = Document::parse(text.to_owned());
+    fn new(document: &Document, source: &str, flag: Option<PackageKind>) -> Result<Package, CommandResult> {
         let front = document.frontmatter();
         let file = uri::decode(source.rsplit('/').next().unwrap_or_default());
         let raw = front.text("name").unwrap_or_else(|| file.trim_end_matches(".md").to_owned());
