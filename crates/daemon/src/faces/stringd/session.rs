@@ -3,6 +3,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
+use engine::Roots;
 use link::rpc::{Dialect, Params, Reply, Request};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -134,17 +135,23 @@ impl TopicSession {
         let mut options = SessionOptions::new(face, requester, engine, super::TopicProcesses::default());
         options.is_resumable = false;
         options.events = EventOptions::replaying(0);
-        options.roots = face.roots.clone();
-        if face.settings.access == AccessMode::Workspace {
-            // A home outside the roots leaves nothing.
-            let own = self.user.workspace();
-            options.roots =
-                face.roots.narrowed(own).unwrap_or_else(|_outside| engine::Roots::new(Vec::new()));
-        }
+        options.roots = self.roots(face);
         options.sandbox = SessionSandbox::new(None, options.roots.clone());
         options.cwd = self.user.home.clone();
         let (_, outgoing, _) = link::posted(Bytes::new(), &link::Limits::default());
         Ok(options.open(SessionConnection { outgoing, hang_up: None }))
+    }
+
+    /// The directories that the commands of the topic reach.
+    pub(super) fn roots(&self, face: &Stringd) -> Roots {
+        match face.settings.access {
+            AccessMode::Full => face.roots.clone(),
+            // A home outside the roots leaves nothing.
+            AccessMode::Workspace => {
+                let own = self.user.workspace();
+                face.roots.narrowed(own).unwrap_or_else(|_outside| Roots::new(Vec::new()))
+            }
+        }
     }
 
     /// Sends a message, if the session is open.

@@ -21,8 +21,8 @@ pub static TABLE: &[&dyn Method<Stringd>] = &[
     &row(name::FILE_LIST, Scope::Read, path_details, files::list),
     &row(name::FILE_WRITE, Scope::Exec, write_details, files::write),
     &row(name::FILE_REMOVE, Scope::Exec, remove_details, files::remove),
-    &row(name::COMMAND_RUN, Scope::Exec, command_details, command::run),
-    &row(name::SHELL_INPUT, Scope::Exec, command_details, command::decide),
+    &row(name::COMMAND_RUN, Scope::Exec, command::details, command::run),
+    &row(name::SHELL_INPUT, Scope::Exec, command::details, command::decide),
     &row(name::HTTP_REQUEST, Scope::Exec, http_details, http::request),
     &RouteRow(route::USERS_LIST, Scope::Read),
     &RouteRow(route::USERS_REGISTER, Scope::Exec),
@@ -74,10 +74,6 @@ fn write_details(params: &params::FileWrite) -> Details {
 
 fn remove_details(params: &params::FileRemove) -> Details {
     detail("path", &params.path.to_string_lossy())
-}
-
-fn command_details(params: &params::ShellCommand) -> Details {
-    [detail("command", &params.text), detail("cwd", &params.cwd.to_string_lossy())].concat()
 }
 
 fn http_details(params: &params::HttpCall) -> Details {

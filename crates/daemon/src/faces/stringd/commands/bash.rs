@@ -9,7 +9,7 @@ use tokio::sync::oneshot;
 
 use super::super::errors::{OperationError, operation_error, rpc_error};
 use super::super::events::PROCESS_EXITED;
-use super::super::methods::params::{ShellCommand, name};
+use super::super::methods::params::ShellCommand;
 use super::super::session::Session;
 use super::shell::{Shell, argv};
 use super::{CommandContext, CommandResult};
@@ -74,7 +74,7 @@ async fn input(slot: &mut ShellSlot, context: &CommandContext, text: &str) -> Co
     let cwd = slot.0.as_ref().map_or_else(|| context.home().to_owned(), |shell| shell.cwd.clone().into());
     let command = ShellCommand { text: text.to_owned(), cwd, env: Vec::new() };
     // Decides about the text; the shell itself does nothing that was not decided about.
-    if let Err(error) = context.call::<()>(name::SHELL_INPUT, &command).await {
+    if let Err(error) = context.decide(&command).await {
         return denied(error);
     }
     let mut shell = match slot.0.take() {

@@ -7,11 +7,13 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use super::super::errors::{OperationError, operation_error};
+use super::super::methods::command;
 use super::super::methods::params::{self, name};
 pub use super::super::methods::params::{
     DirEntry, DirListing, EntryKind, HttpCall, HttpReply, ShellCommand, ShellOutput,
 };
 use super::CommandContext;
+use crate::core::session::Face as _;
 
 /// A file to write.
 #[derive(Debug, Clone)]
@@ -65,6 +67,7 @@ impl CommandContext {
             content: wire::base64::encode(file.content),
             creates_parents: file.creates_parents,
             is_private: file.is_private,
+            private_directories: private_directories(self.home(), file.path),
         };
         self.call(name::FILE_WRITE, &params).await
     }
@@ -86,7 +89,18 @@ impl CommandContext {
         self.call(name::HTTP_REQUEST, &call).await
     }
 
-    pub(super) async fn call<R: DeserializeOwned>(
+    /// Decides about a text for the shell of the topic.
+    pub(super) async fn decide(&self, command: &ShellCommand) -> Result<(), OperationError> {
+        let handle = self.session.handle(&self.face).map_err(operation_error)?;
+        let roots = self.session.roots(&self.face);
+        let home = (&roots, self.home());
+        match command::decide_here(self.face.core(), &handle.requester, home, command).await {
+            Some(decided) => decided.map_err(operation_error),
+            None => self.call(name::SHELL_INPUT, command).await,
+        }
+    }
+
+    async fn call<R: DeserializeOwned>(
         &self,
         method: &'static str,
         params: &(impl Serialize + Sync),
@@ -95,6 +109,31 @@ impl CommandContext {
     }
 }
 
+/// The directories of variables and packages that a path of a home goes through, the uppermost first.
+fn private_directories(home: &Path, path: &Path) -> Vec<PathBuf> {
+    let is_store = ["apps", "packages"].iter().any(|name| path.starts_with(home.join(name)));
+    let inside = |directory: &&Path| is_store && directory.starts_with(home) && *directory != home;
+    let mut directories: Vec<PathBuf> =
+        path.ancestors().skip(1).take_while(inside).map(Path::to_owned).collect();
+    directories.reverse();
+    directories
+}
+
 fn text(bytes: Vec<u8>) -> String {
     String::from_utf8(bytes).unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn directories_of_variables_and_packages_are_private() {
+        let of = |path: &str| private_directories(Path::new("/h"), Path::new(path));
+        let expected: Vec<PathBuf> = ["/h/apps", "/h/apps/a", "/h/apps/a/c"].map(PathBuf::from).to_vec();
+        assert_eq!(of("/h/apps/a/c/env.json"), expected);
+        for path in ["/h/config.json", "/h/notes/x.md", "/other/apps/x"] {
+            assert_eq!(of(path), Vec::<PathBuf>::new(), "{path}");
+        }
+    }
 }

@@ -6,17 +6,24 @@ use std::sync::Arc;
 use engine::process::{
     Cursor, ExitCause, ExitStatus, Item, PendingStart, Process, ProcessSpec, ProcessSummary, Program,
 };
-use engine::{Error, RootedPath};
+use engine::{Error, RootedPath, Roots};
+use tokio_util::sync::CancellationToken;
 use wire::jsonrpc::RpcError;
 
-use super::params::{ShellCommand, ShellOutput};
+use super::params::{ShellCommand, ShellOutput, name};
 use super::{StringdContext, StringdPrepareResult};
+use crate::core::Core;
+use crate::core::authorize::{Asking, Authorization, Refusal, authorize};
 use crate::core::effects::{CommandEffects, Effects};
+use crate::core::request::{ConnectionContext, Details, RequestContext, Requester};
+use crate::core::responder::Responder;
 use crate::core::session::SessionMessage;
-use crate::core::table::Prepared;
+use crate::core::table::{Prepared, detail};
 use crate::faces::stringd::errors::rpc_error;
 use crate::faces::stringd::events::PROCESS_EXITED;
 use crate::faces::stringd::session::Session;
+use crate::net::auth::Caller;
+use crate::observe::metrics::Transport;
 
 /// Output of one command that is returned; the rest is dropped and counted.
 const MAX_OUTPUT_BYTES: usize = 8 * 1024 * 1024;
@@ -27,12 +34,59 @@ pub(crate) const BASH: &str = "/bin/bash";
 
 /// `shell.input`: decides about a text for the shell of a topic, which runs it afterwards.
 pub(crate) fn decide(params: &Arc<ShellCommand>, context: &StringdContext<'_>) -> StringdPrepareResult {
-    // A shell may have left the roots; what it can do there is up to the sandbox, and the text is decided about as at home.
-    let is_inside = context.session.roots.admit(&context.request.cwd, &params.cwd).is_ok();
-    let home = ShellCommand { cwd: context.request.cwd.to_path_buf(), ..ShellCommand::clone(params) };
-    let at = if is_inside { &**params } else { &home };
-    let (_, effects) = effects(at, context, HasTerminal::Yes)?;
+    let cwd =
+        shell_directory(&context.session.roots, &context.request.cwd, &params.cwd).map_err(rpc_error)?;
+    let effects = effects(params, context.start_directory(&cwd), HasTerminal::Yes)?;
     Ok(Prepared::with_effects(effects, |session, request| session.spawn(request.finish(Ok(())))))
+}
+
+/// A shell may have left the roots; what it can do there is up to the sandbox, and the text is decided about as at home.
+fn shell_directory(roots: &Roots, home: &Path, cwd: &Path) -> Result<RootedPath, Error> {
+    roots.admit(home, cwd).or_else(|_outside| roots.admit(home, home))
+}
+
+/// Decides as `shell.input` does and records that, without a request to the session. `None` if the session has to decide:
+/// a person is asked, a rule depends on a path, or nothing can be recorded.
+pub(crate) async fn decide_here(
+    core: &Arc<Core>,
+    requester: &Requester,
+    (roots, home): (&Roots, &Path),
+    params: &ShellCommand,
+) -> Option<Result<(), RpcError>> {
+    let policy = core.policy.current();
+    let depends_on_paths = policy.policy.restricts_files() || policy.policy.depends_on_cwd();
+    if depends_on_paths || core.audit.refusal().is_some() {
+        return None;
+    }
+    let cwd = shell_directory(roots, home, &params.cwd).ok()?;
+    let effects = effects(params, cwd, HasTerminal::Yes).ok()?;
+    let request = RequestContext {
+        requester: requester.clone(),
+        method: name::SHELL_INPUT,
+        request_id: None,
+        earlier_approval: None,
+        cwd: Arc::new(home.to_owned()),
+        authorization: Authorization::default(),
+        cancel: CancellationToken::new(),
+    };
+    // The digest identifies a request to approvers.
+    let (result, decision) = match authorize(&policy, &request, &effects, &String::new, Asking::default()) {
+        Ok(decision) => (Ok(()), decision),
+        Err(Refusal::Denied(denied)) => (Err(rpc_error(denied.0)), denied.1),
+        Err(Refusal::Ask(_)) => return None,
+    };
+    let connection = ConnectionContext::new(Caller::on_loopback(), Transport::Http);
+    let method = (Some(name::SHELL_INPUT), name::SHELL_INPUT.to_owned());
+    let mut responder = Responder::recording(core, &connection, requester.clone(), method);
+    responder.set_details(details(params));
+    decision.into_iter().for_each(|decision| responder.record_decision(decision));
+    responder.send(result.clone()).await;
+    Some(result)
+}
+
+/// What the audit records of a command line.
+pub(crate) fn details(params: &ShellCommand) -> Details {
+    [detail("command", &params.text), detail("cwd", &params.cwd.to_string_lossy())].concat()
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -41,25 +95,20 @@ enum HasTerminal {
     No,
 }
 
-/// What a command line does, and where it starts.
-fn effects(
-    params: &ShellCommand,
-    context: &StringdContext<'_>,
-    terminal: HasTerminal,
-) -> Result<(RootedPath, Effects), RpcError> {
+/// What a command line does.
+fn effects(params: &ShellCommand, cwd: RootedPath, terminal: HasTerminal) -> Result<Effects, RpcError> {
     if params.text.contains('\0') {
         return Err(RpcError::invalid_params("the command has a NUL character"));
     }
-    let cwd = start_directory(context, &params.cwd)?;
     let effects = CommandEffects {
         program: Program::Argv(argv(params)),
-        cwd: cwd.clone(),
+        cwd,
         env: params.env.iter().map(|(name, value)| (name.clone(), Some(value.clone()))).collect(),
         stdin: bytes::Bytes::new(),
         has_terminal: terminal == HasTerminal::Yes,
         is_detached: false,
     };
-    Ok((cwd, Effects::Command(Box::new(effects))))
+    Ok(Effects::Command(Box::new(effects)))
 }
 
 fn argv(params: &ShellCommand) -> Vec<String> {
@@ -68,7 +117,8 @@ fn argv(params: &ShellCommand) -> Vec<String> {
 
 /// Checks and converts the request.
 pub(crate) fn run(params: &Arc<ShellCommand>, context: &StringdContext<'_>) -> StringdPrepareResult {
-    let (cwd, effects) = effects(params, context, HasTerminal::No)?;
+    let cwd = start_directory(context, &params.cwd)?;
+    let effects = effects(params, cwd.clone(), HasTerminal::No)?;
     let (argv, variables) = (argv(params), params.env.clone());
     Ok(Prepared::with_effects(effects, move |session: &mut Session, request| {
         let spec = match session.command_spec(argv, variables, cwd) {
@@ -97,7 +147,7 @@ pub(crate) fn run(params: &Arc<ShellCommand>, context: &StringdContext<'_>) -> S
 }
 
 /// The directory that a command starts in.
-pub(crate) fn start_directory(context: &StringdContext<'_>, cwd: &Path) -> Result<RootedPath, RpcError> {
+fn start_directory(context: &StringdContext<'_>, cwd: &Path) -> Result<RootedPath, RpcError> {
     let admitted = context.session.roots.admit(&context.request.cwd, cwd).map_err(rpc_error)?;
     Ok(context.start_directory(&admitted))
 }

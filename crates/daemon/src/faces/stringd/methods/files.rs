@@ -22,6 +22,8 @@ const MAX_READ_BYTES: u64 = 64 * 1024 * 1024;
 const MAX_ENTRIES: usize = 10_000;
 /// The permissions of a file with secrets.
 const PRIVATE: u32 = 0o600;
+/// The permissions of a directory with variables or packages.
+const PRIVATE_DIRECTORY: u32 = 0o700;
 
 /// `file.read`: the content of a file, as base64.
 pub(crate) fn read(params: &Arc<FilePath>, context: &StringdContext<'_>) -> StringdPrepareResult {
@@ -99,10 +101,17 @@ pub(crate) fn write(params: &Arc<FileWrite>, context: &StringdContext<'_>) -> St
         permissions: params.is_private.then_some(PRIVATE),
         ..WriteOptions::default()
     };
+    let directories =
+        params.private_directories.iter().map(|path| paths(context, path).map(|(_, path)| path));
+    let directories: Vec<RootedPath> = directories.collect::<Result<_, _>>()?;
     let authorization = context.request.authorization.clone();
     Ok(Prepared::blocking(effects, move || {
         if !authorization.still_holds(&preview).map_err(rpc_error)? {
             return Err(RpcError::invalid_request("the file has changed since it was shown to the approver"));
+        }
+        for directory in &directories {
+            // One that exists keeps its mode; what else is wrong, the write reports.
+            files::make_directory(directory, false, Some(PRIVATE_DIRECTORY)).ok();
         }
         files::write(&path, &content, &options).map(drop).map_err(rpc_error)
     }))

@@ -36,6 +36,8 @@ pub(crate) struct FileWrite {
     pub creates_parents: bool,
     /// Whether its mode is 0600.
     pub is_private: bool,
+    /// Directories above it that are created with the mode 0700, the uppermost first.
+    pub private_directories: Vec<PathBuf>,
 }
 
 /// A file or directory to remove.
