@@ -2,12 +2,13 @@
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use futures_util::FutureExt as _;
 use http::StatusCode;
 use tokio::sync::oneshot;
+use tokio::time::timeout;
 use wire::jsonrpc::RpcError;
 use wire::stringd::v0_1::{Exec, Head, events};
 
@@ -15,7 +16,7 @@ use super::Stringd;
 use super::commands::{CommandContext, CommandResult, execute};
 use super::convert::{TopicName, label, text, topic};
 use super::errors::RequestError;
-use super::response::{StringdResponse, event_stream};
+use super::response::{ResponseBody, StringdResponse, event_stream};
 use super::topics::{QueueError, TopicState, TopicTurn};
 use crate::core::request::Requester;
 use crate::core::responder::Responder;
@@ -25,6 +26,9 @@ use crate::net::auth::Caller;
 
 /// The code of a failed command in the audit; its message is the protocol's code.
 const COMMAND_FAILED: i64 = 0;
+
+/// How long the head of the answer waits for the events, so that the answer to a quick command is one write.
+const QUICK_COMMAND: Duration = Duration::from_millis(1);
 
 /// Checks the user of a command.
 pub(super) fn check_user(face: &Stringd, id: &str) -> Result<(), RequestError> {
@@ -73,9 +77,13 @@ pub(super) async fn exec(
     }
     match opened.turn(face.settings.queue).await {
         Ok(turn) => {
-            let (sender, events) = oneshot::channel();
+            let (sender, mut events) = oneshot::channel();
             face.core.tasks.spawn(run(face.clone(), turn, (command, record.take()), sender));
-            Ok(event_stream(events))
+            let quick = timeout(QUICK_COMMAND, &mut events).await;
+            Ok(event_stream(match quick {
+                Ok(events) => ResponseBody::Events(events.ok()),
+                Err(_runs) => ResponseBody::Later(events),
+            }))
         }
         Err(QueueError::Full) => {
             face.log("exec.queue_full", &fields);

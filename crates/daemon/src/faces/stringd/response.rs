@@ -17,6 +17,8 @@ use super::errors::RequestError;
 pub enum ResponseBody {
     /// Known from the start.
     Whole(Option<Bytes>),
+    /// The events of a command that has ended; none if the face ends.
+    Events(Option<Bytes>),
     /// Sent when the command has ended.
     Later(oneshot::Receiver<Bytes>),
     /// Nothing is left.
@@ -32,7 +34,7 @@ impl Body for ResponseBody {
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Self::Error>>> {
         let frame = match &mut *self {
-            ResponseBody::Whole(bytes) => bytes.take(),
+            ResponseBody::Whole(bytes) | ResponseBody::Events(bytes) => bytes.take(),
             ResponseBody::Later(events) => match Pin::new(events).poll(cx) {
                 Poll::Ready(events) => events.ok(),
                 Poll::Pending => return Poll::Pending,
@@ -50,7 +52,8 @@ impl Body for ResponseBody {
     fn size_hint(&self) -> SizeHint {
         match self {
             ResponseBody::Whole(bytes) => SizeHint::with_exact(bytes.as_ref().map_or(0, Bytes::len) as u64),
-            ResponseBody::Later(_) => SizeHint::default(),
+            // The length of an event stream is not announced.
+            ResponseBody::Events(_) | ResponseBody::Later(_) => SizeHint::default(),
             ResponseBody::Sent => SizeHint::with_exact(0),
         }
     }
@@ -83,9 +86,9 @@ pub(super) fn empty(status: StatusCode) -> StringdResponse {
     with_cors(status, ResponseBody::Whole(None))
 }
 
-/// The event stream of a command, whose head is sent at once and whose events follow together.
-pub(super) fn event_stream(events: oneshot::Receiver<Bytes>) -> StringdResponse {
-    let mut response = with_cors(StatusCode::OK, ResponseBody::Later(events));
+/// The event stream of a command; if it still runs, the head is sent before the events.
+pub(super) fn event_stream(events: ResponseBody) -> StringdResponse {
+    let mut response = with_cors(StatusCode::OK, events);
     let set = [
         (header::CONTENT_TYPE, "text/event-stream"),
         (header::CACHE_CONTROL, "no-cache"),
