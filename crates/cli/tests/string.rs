@@ -88,6 +88,41 @@ fn a_command_prints_its_content_and_exits_by_its_success() {
 }
 
 #[test]
+fn commands_that_may_have_a_body_read_a_file_and_a_pipe_with_data() {
+    let sandbox = Sandbox::new();
+    let stringd = Stringd::start(&sandbox);
+    let home = sandbox.root().display().to_string();
+    let string = ["string", "--port", &stringd.port, "--home", &home];
+    let with = |more: &[&'static str]| [&string[..], more].concat();
+    let output = |command: &mut std::process::Command| {
+        let output = command.output().unwrap();
+        assert!(output.status.success(), "{output:?}");
+        String::from_utf8(output.stdout).unwrap()
+    };
+    sandbox.write("root/a.md", "one\n");
+    let body = sandbox.write("body", "from a file");
+    let edited =
+        output(rex(&sandbox, &with(&["main", "/edit a.md"])).stdin(std::fs::File::open(body).unwrap()));
+    assert!(edited.starts_with("Edited a.md"), "{edited}");
+    assert_eq!(sandbox.read("root/a.md"), "from a file");
+    let (reader, mut writer) = std::io::pipe().unwrap();
+    writer.write_all(b"{x} = from a pipe").unwrap();
+    drop(writer);
+    let set = output(rex(&sandbox, &with(&["main", "/set"])).stdin(reader));
+    assert_eq!(set, "{x} = \"from a pipe\"\n");
+    // A pipe without data that stays open, an empty one, and no input at all.
+    let (reader, writer) = std::io::pipe().unwrap();
+    let shown = output(rex(&sandbox, &with(&["main", "/edit a.md"])).stdin(reader));
+    assert!(shown.starts_with("[editing: a.md]"), "{shown}");
+    drop(writer);
+    let (reader, _) = std::io::pipe().unwrap();
+    for stdin in [Stdio::from(reader), Stdio::null()] {
+        let shown = output(rex(&sandbox, &with(&["main", "/edit a.md"])).stdin(stdin));
+        assert!(shown.starts_with("[editing: a.md]"), "{shown}");
+    }
+}
+
+#[test]
 fn a_daemon_is_started_if_none_answers() {
     let sandbox = Sandbox::new();
     // Below the range of the kernel, which gives a port of that range to others before the daemon listens.

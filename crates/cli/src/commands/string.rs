@@ -1,10 +1,13 @@
 //! `rex string`: one command of a stringd daemon on this machine, which is started if none answers.
 
 use std::io::{IsTerminal as _, Read as _};
+use std::os::fd::AsFd as _;
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::PathBuf;
 
 use client::stringd::{ExecRequest, StringdClient, StringdError};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fs::FileType;
 use serde_json::json;
 
 use crate::args::StringArgs;
@@ -18,6 +21,10 @@ const DEFAULT_USER: &str = "default";
 
 /// Commands that need a body, which is read from stdin without a `-`.
 const WITH_BODY: [&str; 2] = ["/write", "/append"];
+/// Commands that take a body or none; stdin is read if it has something.
+const MAY_HAVE_BODY: [&str; 2] = ["/edit", "/set"];
+/// How long the first bytes of a pipe are waited for: the program that writes it may have started just now.
+const PIPE_WAIT: Timespec = Timespec { tv_sec: 0, tv_nsec: 200_000_000 };
 
 /// Runs the command; the status is 0 or 1 by its success.
 pub(super) async fn run(json: bool, args: StringArgs) -> Result<CommandStatus, Failure> {
@@ -52,13 +59,30 @@ fn command(words: &[String]) -> Result<String, Failure> {
     let command = words.join(" ");
     let verb = command.split_whitespace().next().unwrap_or_default();
     let mut stdin = std::io::stdin();
-    if !is_named && (!WITH_BODY.contains(&verb) || stdin.is_terminal()) {
+    let is_read = is_named
+        || WITH_BODY.contains(&verb) && !stdin.is_terminal()
+        || MAY_HAVE_BODY.contains(&verb) && has_input();
+    if !is_read {
         return Ok(command);
     }
     let mut body = String::new();
     let unreadable = |error| Failure::new(format!("cannot read stdin: {error}"));
     stdin.read_to_string(&mut body).map_err(unreadable)?;
     Ok(if body.is_empty() { command } else { format!("{command}\n{body}") })
+}
+
+/// Whether stdin is a file, or a pipe with data or without a writer.
+fn has_input() -> bool {
+    let stdin = std::io::stdin();
+    let Ok(stat) = rustix::fs::fstat(stdin.as_fd()) else { return false };
+    match FileType::from_raw_mode(stat.st_mode) {
+        FileType::RegularFile => true,
+        FileType::Fifo => {
+            let mut polled = [PollFd::new(&stdin, PollFlags::IN)];
+            matches!(poll(&mut polled, Some(&PIPE_WAIT)), Ok(1))
+        }
+        _ => false,
+    }
 }
 
 /// The home of the user, absolute and existing.
