@@ -343,7 +343,9 @@ impl Reader {
 
     /// A shortcut that repeats an id with the same address is the same shortcut; with another address it is numbered.
     fn shortcut(&mut self, id: &str, label: &str, href: &str) {
-        let Some(mut known) = self.ids.get(id).copied() else { return self.define(id.to_owned(), label, href) };
+        let Some(mut known) = self.ids.get(id).copied() else {
+            return self.define(id.to_owned(), label, href);
+        };
         if self.document.shortcuts[known.shortcut].href() == href {
             return;
         }

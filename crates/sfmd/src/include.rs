@@ -204,7 +204,8 @@ mod tests {
     fn sources_that_are_too_large_together_are_left_out() {
         let large = format!("<!-- #x -->\nlarge\n<!-- /x -->\n{}", " ".repeat(MOST_SOURCE_BYTES / 2));
         let files = [("a.md", large.as_str()), ("b.md", &large), ("c.md", "<!-- #x -->\nsmall\n<!-- /x -->")];
-        let text = run("[!include:x](a.md)\n[!include:x](b.md)\n[!include:x](c.md)\n[!include:x](a.md)", &files);
+        let text =
+            run("[!include:x](a.md)\n[!include:x](b.md)\n[!include:x](c.md)\n[!include:x](a.md)", &files);
         let expected = "large\n⚠ Include failed: b.md#x (the included documents are too large)\nsmall\nlarge";
         assert_eq!(text, expected);
     }

@@ -264,14 +264,29 @@ fn many_includes_of_large_sources_take_linear_time() {
     let marked = blocks(|n| format!("<!-- #b{n} -->\nmarked {n}, a line of text\n<!-- /b{n} -->\n"));
     let sections = blocks(|n| format!("# b{n}\nsection {n}, a line of text\n"));
     let same = "[!include:b1](s.md)\n".repeat(BLOCKS);
-    let twice = |level: usize| format!("<!-- #x -->\n[!include:x](f{0}.md)\n[!include:x](f{0}.md)\n<!-- /x -->", level + 1);
+    let twice = |level: usize| {
+        format!("<!-- #x -->\n[!include:x](f{0}.md)\n[!include:x](f{0}.md)\n<!-- /x -->", level + 1)
+    };
     let levels: Vec<(String, String)> = (0..31).map(|level| (format!("f{level}.md"), twice(level))).collect();
-    let mut levels: Vec<(&str, &str)> = levels.iter().map(|(name, text)| (name.as_str(), text.as_str())).collect();
+    let mut levels: Vec<(&str, &str)> =
+        levels.iter().map(|(name, text)| (name.as_str(), text.as_str())).collect();
     levels.push(("f31.md", "<!-- #x -->\n<!-- /x -->"));
     let started = Instant::now();
-    assert_eq!(included(&includes, &[("s.md", &marked)]).lines().filter(|line| line.starts_with("marked")).count(), BLOCKS);
-    assert_eq!(included(&includes, &[("s.md", &sections)]).lines().filter(|line| line.starts_with("section")).count(), BLOCKS);
-    assert_eq!(included(&same, &[("s.md", &marked)]).lines().filter(|line| line.starts_with("marked 1,")).count(), BLOCKS);
+    assert_eq!(
+        included(&includes, &[("s.md", &marked)]).lines().filter(|line| line.starts_with("marked")).count(),
+        BLOCKS
+    );
+    assert_eq!(
+        included(&includes, &[("s.md", &sections)])
+            .lines()
+            .filter(|line| line.starts_with("section"))
+            .count(),
+        BLOCKS
+    );
+    assert_eq!(
+        included(&same, &[("s.md", &marked)]).lines().filter(|line| line.starts_with("marked 1,")).count(),
+        BLOCKS
+    );
     assert!(included("[!include:x](f0.md)", &levels).contains("too many includes"), "2^31 empty blocks");
     let took = started.elapsed();
     assert!(took < Duration::from_secs(60), "{took:?}");

@@ -69,6 +69,7 @@ fn aliases_and_functions_do_not_replace_the_requests() {
     }
     expect(&mut client, "echo kept; (exit 5)", "5", "kept");
     expect(&mut client, "echo $?", "0", "5");
+    expect(&mut client, "unalias -a", "0", "(no output)");
     assert_eq!(run(&mut client, "__rexd_report() { :; }").0, "1", "it is read-only");
     expect(&mut client, "echo still", "0", "still");
 }

@@ -303,9 +303,7 @@ mod tests {
         let report = "{ \\__rexd_report 7 && \\builtin :; } >/dev/null 2>&1";
         assert_eq!(
             request(7, "echo 'a'\n; echo b", None),
-            format!(
-                "\\builtin eval 'echo '\\''a'\\''\n; echo b' 0</dev/tty 8>&-; {report}\n\n{report}\n"
-            )
+            format!("\\builtin eval 'echo '\\''a'\\''\n; echo b' 0</dev/tty 8>&-; {report}\n\n{report}\n")
         );
         let suspended = SuspendedOptions { letters: "vx", status: 4 };
         let resumed = request(1, "true", Some(&suspended));
