@@ -13,5 +13,7 @@ mod packages;
 mod pages;
 #[path = "stringd_documents/served.rs"]
 mod served;
+#[path = "stringd_documents/stores.rs"]
+mod stores;
 #[path = "stringd_documents/web.rs"]
 mod web;
