@@ -1,1 +1,0 @@
-async function e(e){try{return await navigator.clipboard.writeText(e),!0}catch{return t(e)}}function t(e){let t=document.createElement(`textarea`),n=document.activeElement;t.value=e,t.style.cssText=`position:fixed;opacity:0`,document.body.append(t),t.select();let r=document.execCommand(`copy`);return t.remove(),n instanceof HTMLElement&&n.focus(),r}export{e as t};
