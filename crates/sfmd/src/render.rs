@@ -6,7 +6,7 @@ use crate::block::{self, marker};
 use crate::document::{Document, definition, directive, shortcut_label};
 use crate::inline::{Destination, links};
 use crate::scan::{LineKind, lines};
-use crate::shortcut::{Shortcut, SlugCounter, has_more_chars};
+use crate::shortcut::{ShortcutList, SlugCounter, has_more_chars};
 
 /// A view and the shortcuts that its plain links received.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -14,7 +14,7 @@ pub struct Rendered {
     /// The text for the reader.
     pub text: String,
     /// Names for links that have none, in order.
-    pub auto: Vec<Shortcut>,
+    pub auto: ShortcutList,
 }
 
 /// The whole document; `expanded` is its body with includes replaced, if it has any.
@@ -66,7 +66,7 @@ fn hints(document: &Document) -> String {
 struct View<'a> {
     document: &'a Document,
     text: String,
-    auto: Vec<Shortcut>,
+    auto: ShortcutList,
     slugs: SlugCounter,
     /// The name and the address of the last reference: many links in a row name the same one.
     reference: Option<(&'a str, &'a str)>,
@@ -77,7 +77,7 @@ const LONGEST_HREF: usize = 40;
 
 impl<'a> View<'a> {
     fn new(document: &'a Document, text: String) -> View<'a> {
-        View { document, text, auto: Vec::new(), slugs: SlugCounter::default(), reference: None }
+        View { document, text, auto: ShortcutList::default(), slugs: SlugCounter::default(), reference: None }
     }
 
     fn body(&mut self, body: &str) {
@@ -137,7 +137,7 @@ impl<'a> View<'a> {
         if !href.starts_with('@') && (is_remote || has_more_chars(href, LONGEST_HREF)) {
             let id = self.slugs.name(label);
             let shown = if label.is_empty() { id } else { label };
-            self.auto.push(Shortcut::new(id, shown, href));
+            self.auto.push(id, shown, href);
             for part in [before, "[", shown, "][@", id, "]"] {
                 self.text.push_str(part);
             }

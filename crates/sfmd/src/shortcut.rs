@@ -1,5 +1,7 @@
 //! Shortcuts: named links, and the slugs that name links without one.
 
+use std::collections::HashSet;
+
 use crate::map::TextMap;
 use crate::scan::is_id_byte;
 
@@ -31,6 +33,104 @@ impl Shortcut {
     /// Where the link leads, as written, or absolute in a menu.
     pub fn href(&self) -> &str {
         &self.text[self.label_end..]
+    }
+}
+
+/// Many shortcuts in one text, for views that have very many links. Labels and addresses that follow each other and are the
+/// same are kept once.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ShortcutList {
+    text: String,
+    entries: Vec<ListEntry>,
+}
+
+/// The places of id, label and address in the text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct ListEntry {
+    id: TextRange,
+    label: TextRange,
+    href: TextRange,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+struct TextRange {
+    start: u32,
+    end: u32,
+}
+
+/// A shortcut of a list.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ListedShortcut<'a> {
+    /// The name after `@`.
+    pub id: &'a str,
+    /// The text of the link.
+    pub label: &'a str,
+    /// Where the link leads, as written.
+    pub href: &'a str,
+}
+
+impl ShortcutList {
+    /// Adds a shortcut. Texts of more than 4 GiB in total are left empty.
+    pub fn push(&mut self, id: &str, label: &str, href: &str) {
+        let last = self.entries.last().copied();
+        let id = self.add(id, None);
+        let label = self.add(label, last.map(|last| last.label));
+        let href = self.add(href, last.map(|last| last.href));
+        self.entries.push(ListEntry { id, label, href });
+    }
+
+    fn add(&mut self, text: &str, last: Option<TextRange>) -> TextRange {
+        if let Some(last) = last.filter(|last| self.get(*last) == text) {
+            return last;
+        }
+        let start = u32::try_from(self.text.len());
+        match (start, u32::try_from(self.text.len() + text.len())) {
+            (Ok(start), Ok(end)) => {
+                self.text.push_str(text);
+                TextRange { start, end }
+            }
+            _ => TextRange::default(),
+        }
+    }
+
+    fn get(&self, range: TextRange) -> &str {
+        self.text.get(range.start as usize..range.end as usize).unwrap_or_default()
+    }
+
+    /// The shortcuts in order.
+    pub fn iter(&self) -> impl Iterator<Item = ListedShortcut<'_>> {
+        self.entries.iter().map(|entry| ListedShortcut {
+            id: self.get(entry.id),
+            label: self.get(entry.label),
+            href: self.get(entry.href),
+        })
+    }
+
+    /// The number of shortcuts.
+    pub fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    /// The first shortcut with an id.
+    pub fn find(&self, id: &str) -> Option<ListedShortcut<'_>> {
+        self.iter().find(|shortcut| shortcut.id == id)
+    }
+
+    /// Adds others; those replace shortcuts with the same ids.
+    pub fn merge(&mut self, others: &ShortcutList) {
+        if self.is_empty() {
+            return self.clone_from(others);
+        }
+        let replaced: HashSet<&str> = others.iter().map(|shortcut| shortcut.id).collect();
+        let mut merged = ShortcutList::default();
+        let kept = self.iter().filter(|shortcut| !replaced.contains(shortcut.id));
+        kept.chain(others.iter()).for_each(|it| merged.push(it.id, it.label, it.href));
+        *self = merged;
     }
 }
 
@@ -159,6 +259,21 @@ fn push_number(text: &mut String, number: u32) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_list_finds_and_replaces_its_shortcuts() {
+        let mut list = ShortcutList::default();
+        for (id, label, href) in [("a", "T", "x"), ("b", "T", "x"), ("c", "U", "y")] {
+            list.push(id, label, href);
+        }
+        assert_eq!(list.text, "aTxbcUy");
+        let mut others = ShortcutList::default();
+        others.push("b", "V", "z");
+        list.merge(&others);
+        let found: Vec<_> = list.iter().map(|it| [it.id, it.label, it.href].concat()).collect();
+        assert_eq!(found, ["aTx", "cUy", "bVz"]);
+        assert_eq!((list.find("b").unwrap().href, list.find("none"), list.len()), ("z", None, 3));
+    }
 
     #[test]
     fn slugs_keep_ascii_words() {

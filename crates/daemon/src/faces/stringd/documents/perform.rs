@@ -159,6 +159,6 @@ async fn respond(
 /// A text rendered as a document; its links become shortcuts of the topic.
 async fn shown(state: &mut DocumentState, text: String) -> String {
     let view = work(text.len(), move || render::fragment(&text)).await;
-    state.merge_auto(view.auto);
+    state.auto.merge(&view.auto);
     view.text
 }

@@ -1,12 +1,11 @@
 //! State of a document topic: the current document, its history, and variables.
 
-use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use sfmd::document::Document;
 use sfmd::menu::Menu;
-use sfmd::shortcut::Shortcut;
+use sfmd::shortcut::ShortcutList;
 use wire::stringd::v0_1::Meta;
 
 use super::paths;
@@ -52,7 +51,7 @@ pub struct DocumentState {
     /// The directory that `/open` of a directory selected.
     pub(super) directory: Option<PathBuf>,
     /// Names of links in what was shown last.
-    pub(super) auto: Vec<Shortcut>,
+    pub(super) auto: ShortcutList,
     /// Session variables, in the order in which they were set.
     pub(super) variables: Vec<(String, String)>,
     /// The file that `/undo` restores.
@@ -128,17 +127,13 @@ impl DocumentState {
     /// Where a shortcut leads: of the page, of the last view, or of a menu.
     pub(super) fn shortcut(&self, id: &str) -> Option<String> {
         let open = self.current.as_ref();
-        let page = open.and_then(|open| open.document.shortcut(id));
-        let auto = || self.auto.iter().find(|shortcut| shortcut.id() == id);
-        let menu = || open?.menus.iter().flat_map(|menu| &menu.entries).find(|entry| entry.id() == id);
-        page.or_else(auto).or_else(menu).map(|shortcut| shortcut.href().to_owned())
-    }
-
-    /// Adds the names of links in the output of an action.
-    pub(super) fn merge_auto(&mut self, added: Vec<Shortcut>) {
-        let names: HashSet<&str> = added.iter().map(|new| new.id()).collect();
-        self.auto.retain(|known| !names.contains(known.id()));
-        self.auto.extend(added);
+        let page = open.and_then(|open| open.document.shortcut(id)).map(|shortcut| shortcut.href());
+        let auto = || self.auto.find(id).map(|shortcut| shortcut.href);
+        let menu = || {
+            let mut entries = open?.menus.iter().flat_map(|menu| &menu.entries);
+            entries.find(|entry| entry.id() == id).map(|entry| entry.href())
+        };
+        page.or_else(auto).or_else(menu).map(str::to_owned)
     }
 }
 

@@ -7,7 +7,7 @@ use crate::faces::stringd::documents::{DocumentResult, no_document};
 pub(in super::super) fn run(state: &mut DocumentState) -> DocumentResult {
     let closed = state.current.take().ok_or_else(no_document)?;
     state.directory = None;
-    state.auto.clear();
+    state.auto = Default::default();
     state.variables.clear();
     Ok(format!("Closed: {}", closed.uri))
 }

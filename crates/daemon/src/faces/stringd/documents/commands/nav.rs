@@ -1,7 +1,6 @@
 //! `/nav`: menus, the shortcuts of the page, and a draft for a new menu.
 
 use sfmd::scaffold;
-use sfmd::shortcut::Shortcut;
 
 use crate::faces::stringd::documents::state::{DocumentState, OpenDocument};
 use crate::faces::stringd::documents::{DocumentResult, failed};
@@ -37,13 +36,13 @@ fn menus(open: &OpenDocument) -> String {
 }
 
 fn page(state: &DocumentState, open: &OpenDocument) -> String {
-    let lines = |shortcuts: &[Shortcut]| -> String {
-        shortcuts.iter().map(|shortcut| format!("  @{} → {}\n", shortcut.id(), shortcut.href())).collect()
-    };
+    let line = |id: &str, href: &str| format!("  @{id} → {href}\n");
+    let own: String = open.document.shortcuts().iter().map(|it| line(it.id(), it.href())).collect();
+    let auto: String = state.auto.iter().map(|it| line(it.id, it.href)).collect();
     let mut text = String::new();
-    for (title, shortcuts) in [("Shortcuts:", open.document.shortcuts()), ("Auto:", state.auto.as_slice())] {
-        if !shortcuts.is_empty() {
-            text.push_str(&format!("{title}\n{}\n", lines(shortcuts)));
+    for (title, lines) in [("Shortcuts:", own), ("Auto:", auto)] {
+        if !lines.is_empty() {
+            text.push_str(&format!("{title}\n{lines}\n"));
         }
     }
     match text.is_empty() {
