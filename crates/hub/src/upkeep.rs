@@ -1,6 +1,7 @@
 //! Periodic work of a node: leases, requests to absent hosts, old runs, overdue requests, old failures.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::time::{Instant, MissedTickBehavior, interval_at};
 
@@ -10,8 +11,21 @@ use crate::services::Services;
 use crate::store::{HostLease, Retention, StoreError};
 use crate::uplink::lease_ms;
 
+/// How often SQLite's write-ahead log is copied into its file.
+const CHECKPOINT: Duration = Duration::from_millis(500);
 /// A request is settled by the hub when its host has not said so for this long after its deadline, in milliseconds.
 const OVERDUE_MS: i64 = 60_000;
+
+/// Copies SQLite's write-ahead log into its file until the hub stops, so that commits do not have to.
+pub(crate) async fn checkpoint(services: Arc<Services>) {
+    let mut ticks = interval_at(Instant::now() + CHECKPOINT, CHECKPOINT);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    while services.stop.run_until_cancelled(ticks.tick()).await.is_some() {
+        if let Err(error) = services.store.checkpoint().await {
+            tracing::error!(error = &error as &dyn std::error::Error, "a checkpoint of the database failed");
+        }
+    }
+}
 
 /// Runs until the hub stops.
 pub(crate) async fn run(services: Arc<Services>, keep: Retention) {

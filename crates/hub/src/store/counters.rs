@@ -6,7 +6,7 @@ use sqlx::any::AnyRow;
 use sqlx::{AssertSqlSafe, Row as _};
 use wire::hub::v1::kind;
 
-use super::statements::chunks;
+use super::statements::filled;
 use super::{AnyTransaction, Dialect, StoreError};
 use crate::runs::{HostEvent, Run};
 
@@ -35,8 +35,8 @@ pub(super) async fn update(
     changed: &[&Run],
     now_ms: i64,
 ) -> Result<(), StoreError> {
-    for chunk in chunks(changed) {
-        let query = sqlx::query(AssertSqlSafe(statement(dialect, chunk.len()))).bind(now_ms);
+    for chunk in filled(changed) {
+        let query = sqlx::query(AssertSqlSafe(statement(dialect, chunk.size))).bind(now_ms);
         let bind = |query: sqlx::query::Query<'static, _, _>, run: &&Run| {
             query.bind(run.id.clone()).bind(run.last_seq).bind(run.highest_seq).bind(run.bytes)
         };

@@ -1,12 +1,13 @@
 //! Writes events: batches of many runs in one transaction, with the states of their runs.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
+use std::sync::atomic::Ordering;
 
 use serde_json::{Map, Value};
 use sqlx::{AssertSqlSafe, Row as _};
 use wire::hub::v1::{RunLost, kind};
 
-use super::statements::{AnyQuery, chunks, insertion};
+use super::statements::{AnyQuery, filled, insertion};
 use super::{
     AnyTransaction, Dialect, EventBatch, RejectedEvent, RunProgress, Store, StoreError, WrittenBatch,
     approvals, counters, runs,
@@ -71,6 +72,7 @@ impl Store {
             approvals::await_oldest(&mut transaction, &run).await?;
         }
         transaction.commit().await?;
+        self.has_new_events.store(true, Ordering::Relaxed);
         for (batch, outcome) in batches.iter().zip(&mut written) {
             outcome.runs = progress(batch, &open);
         }
@@ -131,11 +133,9 @@ impl Store {
             Dialect::Postgres => " ORDER BY id FOR UPDATE",
         };
         let mut open = HashMap::with_capacity(ids.len());
-        for chunk in chunks(ids) {
-            let sql = format!(
-                "SELECT {columns} FROM runs WHERE id IN ({}){lock}",
-                self.dialect.marks(0, chunk.len())
-            );
+        for chunk in filled(ids) {
+            let marks = self.dialect.marks(0, chunk.size);
+            let sql = format!("SELECT {columns} FROM runs WHERE id IN ({marks}){lock}");
             let query = chunk.iter().fold(sqlx::query(AssertSqlSafe(sql)), |query, id| query.bind(*id));
             for row in query.fetch_all(&mut **transaction).await? {
                 let run = if has_only_counters { counters::run(&row) } else { runs::run(&row) }?;
@@ -220,8 +220,8 @@ async fn insert_events(
     new: &[&HostEvent],
     now_ms: i64,
 ) -> Result<(), StoreError> {
-    for chunk in chunks(new) {
-        let sql = insertion(dialect, "events", &EVENT_COLUMNS, chunk.len(), "DO NOTHING");
+    for chunk in filled(new) {
+        let sql = insertion(dialect, "events", &EVENT_COLUMNS, chunk.size, "DO NOTHING");
         let query = sqlx::query(AssertSqlSafe(sql));
         chunk
             .iter()

@@ -34,6 +34,8 @@ mod tokens;
 mod users;
 
 use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use sqlx::{Any, AnyPool, Transaction};
@@ -82,6 +84,8 @@ pub struct Store {
     read: AnyPool,
     /// SQLite has one writer: one connection, whose users queue in order of arrival.
     write: AnyPool,
+    /// Whether events were stored since the last checkpoint.
+    has_new_events: Arc<AtomicBool>,
 }
 
 /// Why an operation of the store failed.

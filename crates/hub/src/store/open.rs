@@ -4,6 +4,8 @@ use std::fs;
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _, PermissionsExt as _};
 use std::path::Path;
 use std::str::FromStr;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use sqlx::any::{AnyConnectOptions, AnyPoolOptions};
@@ -20,9 +22,12 @@ const READERS: u32 = 4;
 const POSTGRES_CONNECTIONS: u32 = 12;
 /// The time that an operation waits for a free connection; then it fails.
 const ACQUIRE: Duration = Duration::from_secs(10);
-/// FULL: what was acknowledged is kept, also after a power failure. The write-ahead log is copied into the file after 16 MiB.
+/// FULL: what was acknowledged is kept, also after a power failure. A commit copies the write-ahead log into the file only if
+/// it has 64 MiB: [`Store::checkpoint`] has copied most of it before, while no commit waits. In memory is what a statement of
+/// many rows needs to undo its first ones; otherwise each statement would create a file.
 const PRAGMAS: &str = "PRAGMA busy_timeout = 10000; PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; \
-                       PRAGMA foreign_keys = ON; PRAGMA wal_autocheckpoint = 4000; PRAGMA cache_size = -16000";
+                       PRAGMA foreign_keys = ON; PRAGMA wal_autocheckpoint = 16000; PRAGMA cache_size = -16000; \
+                       PRAGMA temp_store = MEMORY";
 
 /// The URL of a PostgreSQL database. It may contain a password, so it is never printed.
 #[derive(Clone)]
@@ -72,7 +77,12 @@ impl Store {
         let write = pool(1).await?;
         schema::migrate(&write, Dialect::Sqlite).await?;
         drop(lock);
-        Ok(Store { dialect: Dialect::Sqlite, read: pool(READERS).await?, write })
+        Ok(Store {
+            dialect: Dialect::Sqlite,
+            read: pool(READERS).await?,
+            write,
+            has_new_events: Arc::default(),
+        })
     }
 
     /// Opens the store in a PostgreSQL database, and creates its tables if they do not exist.
@@ -84,7 +94,23 @@ impl Store {
             .connect_with(url.0.clone())
             .await?;
         schema::migrate(&pool, Dialect::Postgres).await?;
-        Ok(Store { dialect: Dialect::Postgres, read: pool.clone(), write: pool })
+        Ok(Store {
+            dialect: Dialect::Postgres,
+            read: pool.clone(),
+            write: pool,
+            has_new_events: Arc::default(),
+        })
+    }
+}
+
+impl Store {
+    /// Copies SQLite's write-ahead log into the file, as far as no reader needs it, beside the writer. Does nothing if no event
+    /// was stored since the last time.
+    pub async fn checkpoint(&self) -> Result<(), StoreError> {
+        if self.dialect == Dialect::Sqlite && self.has_new_events.swap(false, Ordering::Relaxed) {
+            sqlx::query("PRAGMA wal_checkpoint(PASSIVE)").execute(&self.read).await?;
+        }
+        Ok(())
     }
 }
 

@@ -6,7 +6,7 @@ use sqlx::any::AnyRow;
 use sqlx::{AssertSqlSafe, Row as _};
 
 use super::audit::containing;
-use super::statements::{AnyQuery, chunks, insertion};
+use super::statements::{AnyQuery, chunks, filled, insertion};
 use super::{AnyTransaction, Dialect, Store, StoreError};
 use crate::runs::{PendingInput, Run, RunStatus};
 
@@ -127,8 +127,8 @@ impl Store {
         host: Option<&str>,
     ) -> Result<HashMap<String, i64>, StoreError> {
         let mut found = HashMap::with_capacity(runs.len());
-        for chunk in chunks(runs) {
-            let marks = self.dialect.marks(0, chunk.len());
+        for chunk in filled(runs) {
+            let marks = self.dialect.marks(0, chunk.size);
             let sql = format!("SELECT id, host_id, last_seq FROM runs WHERE id IN ({marks})");
             let query = chunk.iter().fold(sqlx::query(AssertSqlSafe(sql)), |query, id| query.bind(*id));
             for row in query.fetch_all(&self.read).await? {
