@@ -21,6 +21,7 @@ pub mod log;
 mod nodes;
 mod notices;
 pub mod passwords;
+mod publisher;
 mod rendezvous;
 mod routes;
 mod routing;

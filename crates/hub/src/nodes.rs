@@ -10,7 +10,7 @@ use wire::hub::v1::{HostPresence, kind};
 
 use crate::api;
 use crate::auth::now_ms;
-use crate::ingest::read_stored;
+use crate::publisher::read_stored;
 use crate::services::{Services, addressed};
 use crate::wakeups::{RunRange, Topic, Wakeup};
 
