@@ -60,7 +60,7 @@ impl EventClass {
     }
 }
 
-/// A message in the queue of an app.
+/// A message for an app.
 #[derive(Debug)]
 pub enum AppMessage {
     /// An event of a run.
@@ -81,6 +81,9 @@ impl AppMessage {
     }
 }
 
+/// Messages that are queued for an app at once, so that its task is woken up once.
+type AppMessages = Vec<AppMessage>;
+
 /// The apps of this node.
 #[derive(Debug, Clone, Default)]
 pub struct Feed(Arc<Mutex<FeedState>>);
@@ -99,7 +102,7 @@ struct FeedState {
 
 #[derive(Debug)]
 struct AppEntry {
-    queue: mpsc::Sender<AppMessage>,
+    queue: mpsc::Sender<AppMessages>,
     counters: Arc<QueueCounters>,
     /// For responses, which are not queued behind events.
     outgoing: Outgoing,
@@ -111,6 +114,7 @@ struct AppEntry {
 
 #[derive(Debug, Default)]
 struct QueueCounters {
+    messages: AtomicUsize,
     bytes: AtomicUsize,
     dropped: AtomicU64,
 }
@@ -131,7 +135,7 @@ impl Feed {
         state.apps.insert(id, entry);
         state.unsubscribed.insert(id);
         drop(state);
-        AppQueue { id, receiver, counters, feed: self.clone() }
+        AppQueue { id, receiver, taken: Vec::new().into_iter(), counters, feed: self.clone() }
     }
 
     /// Sends output and operations of a run to an app that subscribed, with or without output.
@@ -164,20 +168,31 @@ impl Feed {
     /// Queues events for every app that wants them.
     pub fn publish(&self, events: &[LiveEvent]) {
         let state = self.state();
+        let mut wanted: HashMap<AppId, AppMessages> = HashMap::new();
         for event in events {
             if let Some(observer) = state.observer.as_ref().filter(|_| event.class == EventClass::State)
                 && observer.try_send(event.clone()).is_err()
             {
                 tracing::warn!(run = &*event.run_id, "too many events at a time: no notice is sent for one");
             }
-            let push = |app: &AppEntry| app.push(AppMessage::Event(event.clone()));
+            let mut add = |(id, app): (&AppId, &AppEntry)| {
+                if app.wants(event) {
+                    wanted.entry(*id).or_default().push(AppMessage::Event(event.clone()));
+                }
+            };
             match event.class {
-                EventClass::State => state.apps.values().filter(|app| app.wants(event)).for_each(push),
+                EventClass::State => state.apps.iter().for_each(add),
                 EventClass::Output | EventClass::Tool => {
                     let watchers = state.watchers.get(&*event.run_id).into_iter().flatten();
-                    let apps = state.unsubscribed.iter().chain(watchers).filter_map(|id| state.apps.get(id));
-                    apps.filter(|app| app.wants(event)).for_each(push);
+                    for id in state.unsubscribed.iter().chain(watchers) {
+                        state.apps.get_key_value(id).into_iter().for_each(&mut add);
+                    }
                 }
+            }
+        }
+        for (id, messages) in wanted {
+            if let Some(app) = state.apps.get(&id) {
+                app.push_all(messages);
             }
         }
     }
@@ -251,12 +266,36 @@ impl AppEntry {
     }
 
     fn push(&self, message: AppMessage) {
-        let bytes = message.bytes();
-        let queued = self.counters.bytes.fetch_add(bytes, Ordering::Relaxed) + bytes;
-        if queued > QUEUED_BYTES.max(bytes) || self.queue.try_send(message).is_err() {
-            self.counters.bytes.fetch_sub(bytes, Ordering::Relaxed);
-            self.counters.dropped.fetch_add(1, Ordering::Relaxed);
+        self.push_all(vec![message]);
+    }
+
+    /// Queues the messages for which there is room.
+    fn push_all(&self, mut messages: AppMessages) {
+        messages.retain(|message| self.counters.add(message));
+        // It has room for each message alone, so it is never full, and it is not closed before the app is removed.
+        if !messages.is_empty() && self.queue.try_send(messages).is_err() {
+            tracing::error!("the queue of an app is full before its limit");
         }
+    }
+}
+
+impl QueueCounters {
+    /// Counts a message as queued, or as dropped if there is no room for it.
+    fn add(&self, message: &AppMessage) -> bool {
+        let bytes = message.bytes();
+        let queued = self.bytes.fetch_add(bytes, Ordering::Relaxed) + bytes;
+        let messages = self.messages.fetch_add(1, Ordering::Relaxed) + 1;
+        let has_room = queued <= QUEUED_BYTES.max(bytes) && messages <= QUEUED_MESSAGES;
+        if !has_room {
+            self.remove(message);
+            self.dropped.fetch_add(1, Ordering::Relaxed);
+        }
+        has_room
+    }
+
+    fn remove(&self, message: &AppMessage) {
+        self.bytes.fetch_sub(message.bytes(), Ordering::Relaxed);
+        self.messages.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
@@ -265,7 +304,9 @@ impl AppEntry {
 pub struct AppQueue {
     /// The number of the app's connection.
     pub id: AppId,
-    receiver: mpsc::Receiver<AppMessage>,
+    receiver: mpsc::Receiver<AppMessages>,
+    /// Messages that were queued at once, the first ones taken.
+    taken: std::vec::IntoIter<AppMessage>,
     counters: Arc<QueueCounters>,
     feed: Feed,
 }
@@ -273,13 +314,16 @@ pub struct AppQueue {
 impl AppQueue {
     /// The next message, and how many were dropped before it. Nothing is lost if this future is dropped.
     pub async fn next(&mut self) -> (AppMessage, u64) {
-        match self.receiver.recv().await {
-            Some(message) => {
-                self.counters.bytes.fetch_sub(message.bytes(), Ordering::Relaxed);
-                (message, self.counters.dropped.swap(0, Ordering::Relaxed))
+        loop {
+            if let Some(message) = self.taken.next() {
+                self.counters.remove(&message);
+                return (message, self.counters.dropped.swap(0, Ordering::Relaxed));
             }
-            // The feed keeps the sender as long as this queue exists.
-            None => std::future::pending().await,
+            match self.receiver.recv().await {
+                Some(messages) => self.taken = messages.into_iter(),
+                // The feed keeps the sender as long as this queue exists.
+                None => std::future::pending().await,
+            }
         }
     }
 }
@@ -325,6 +369,40 @@ mod tests {
             }
         }
         assert!(received > QUEUED_MESSAGES && dropped > 0, "{received} received, {dropped} dropped");
+        assert_eq!(queue.counters.bytes.load(Ordering::Relaxed), 0);
+        assert_eq!(queue.counters.messages.load(Ordering::Relaxed), 0);
+    }
+
+    #[tokio::test]
+    async fn events_of_one_transaction_are_counted_one_by_one() {
+        let (link, _peer) = memory::pair(&Limits::default());
+        let feed = Feed::default();
+        let mut queue = feed.connect(link.outgoing, None);
+        let event = |seq: i64, bytes: usize| LiveEvent {
+            run_id: "r".into(),
+            seq,
+            class: EventClass::Output,
+            frame: Bytes::from(vec![b'x'; bytes]),
+        };
+        let limit = i64::try_from(QUEUED_MESSAGES).unwrap();
+        feed.publish(&(1..=limit + 3).map(|seq| event(seq, 1)).collect::<Vec<_>>());
+        for expected in 1..=limit {
+            let (message, dropped) = queue.next().await;
+            assert!(matches!(message, AppMessage::Event(event) if event.seq == expected));
+            // One is taken, so there is room for one of the next two.
+            if expected == 1 {
+                feed.publish(&[event(limit + 4, 1), event(limit + 5, 1)]);
+            }
+            assert_eq!(dropped, [0, 3, 1].get(usize::try_from(expected).unwrap()).copied().unwrap_or(0));
+        }
+        assert!(matches!(queue.next().await.0, AppMessage::Event(event) if event.seq == limit + 4));
+        // By bytes: the first two fit, and one that is larger than the limit fits alone.
+        let third = QUEUED_BYTES / 3 + 1;
+        feed.publish(&[event(1, third), event(2, third), event(3, third)]);
+        assert_eq!(queue.next().await.1, 1);
+        queue.next().await;
+        feed.publish(&[event(4, QUEUED_BYTES + 1), event(5, 1)]);
+        assert_eq!(queue.next().await.1, 1);
         assert_eq!(queue.counters.bytes.load(Ordering::Relaxed), 0);
     }
 }

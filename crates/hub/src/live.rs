@@ -25,6 +25,8 @@ use crate::web;
 
 /// Stored events that are read at once for a subscription.
 const READ_AT_ONCE: i64 = 200;
+/// Events that wait to be written to the socket: as many as a transaction has for an app, so that one write sends them.
+const EVENT_SLOTS: usize = 64;
 /// Requests and prompts that a connecting app receives at once.
 const PENDING_SENT: i64 = 500;
 /// Runs to which one app can subscribe from a stored position; further subscriptions are rejected.
@@ -38,6 +40,7 @@ pub(crate) async fn serve(
 ) {
     let UpgradedStream { stream, read_already } = stream;
     let limits = services.link_limits(services.limits.app_message_bytes);
+    let limits = link::Limits { event_slots: EVENT_SLOTS, ..limits };
     let (link, closer) =
         websocket::link(stream, read_already, SocketRole::Server, &services.keepalive(), &limits);
     let Link { mut incoming, outgoing, writing } = link;
