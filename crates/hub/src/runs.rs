@@ -210,6 +210,15 @@ pub struct HostEvent {
 impl HostEvent {
     /// Checks a message of a host. `now` replaces a missing or invalid time.
     pub fn parse(envelope: Envelope, host_id: &str, now: &str) -> Result<HostEvent, EventRejected> {
+        HostEvent::parse_at(envelope, host_id, || now.to_owned())
+    }
+
+    /// Like [`HostEvent::parse`]; `now` is called only if the time is missing or invalid.
+    pub(crate) fn parse_at(
+        envelope: Envelope,
+        host_id: &str,
+        now: impl FnOnce() -> String,
+    ) -> Result<HostEvent, EventRejected> {
         let run_id = envelope.run_id.filter(|id| is_usable_id(id)).ok_or(EventRejected::RunId)?;
         let seq = envelope.seq.filter(|seq| (1..=MAX_SEQ).contains(seq)).ok_or(EventRejected::Seq)?;
         let raw = envelope.data.as_deref().map_or("null", RawValue::get);
@@ -226,7 +235,7 @@ impl HostEvent {
             _ => seq,
         };
         let ts = envelope.ts.filter(|ts| ts.parse::<jiff::Timestamp>().is_ok());
-        let ts = ts.unwrap_or_else(|| now.to_owned());
+        let ts = ts.unwrap_or_else(now);
         let data = envelope.data;
         let frame = event_frame(&envelope.kind, &ts, host_id, (&run_id, seq), data.as_deref());
         let fields = fields.unwrap_or_default();

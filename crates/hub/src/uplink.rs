@@ -208,7 +208,7 @@ impl HostSession {
             return Sorted::Other(Box::new(envelope));
         }
         let (kind, run) = (envelope.kind.clone(), envelope.run_id.clone());
-        match HostEvent::parse(envelope, &self.host, &timestamp()) {
+        match HostEvent::parse_at(envelope, &self.host, timestamp) {
             Ok(event) => Sorted::Event(Box::new(event), bytes),
             Err(error) => Sorted::Rejected(rejection(error.code(), error.to_string(), Some(kind)), run),
         }
