@@ -142,8 +142,7 @@ async fn start_and_run(assignment: Assignment) {
             return;
         }
     };
-    let started_at = Instant::now();
-    let pid = live.pid;
+    let (started_at, pid) = (Instant::now(), live.pid);
     let stdin = StdinQueue::new(match spec.stdin {
         Stdin::Given(bytes) => Some(bytes),
         Stdin::Open | Stdin::Empty => None,
