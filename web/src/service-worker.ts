@@ -46,7 +46,7 @@ worker.addEventListener("message", (event) => {
 async function storeScreens(): Promise<void> {
   const cache = await caches.open(CACHE);
   for (const path of SCREENS) {
-    if (await cache.match(path)) continue;
+    if (await cache.match(path, { ignoreVary: true })) continue;
     const isStored = await cache.add(path).then(
       () => true,
       () => false,
@@ -74,9 +74,9 @@ async function page(request: Request): Promise<Response> {
   return (await stored()) ?? (await fetched) ?? Response.error();
 }
 
-/** Names of assets contain their hash: a stored one is always right. */
+/** Names of assets contain their hash: a stored one is always right, also for a style, which is requested with another `Accept`. */
 async function asset(request: Request): Promise<Response> {
-  const stored = await caches.match(request, { cacheName: CACHE });
+  const stored = await caches.match(request, { cacheName: CACHE, ignoreVary: true });
   if (stored) return stored;
   const fetched = await fetch(request);
   if (fetched.ok) await (await caches.open(CACHE)).put(request, fetched.clone());

@@ -132,6 +132,44 @@ test("a line of 1 MB and a diff of 10,000 lines", async () => {
   await page.context().close();
 });
 
+test("only what was shown is approved, and the exact text is loaded when its host is back", async () => {
+  const page = await stage.signedIn("olga");
+  const id = await startRun(page, "exec sleep 1000");
+  await page.goto(`/runs/${id}/files`);
+  await page.getByText("Run a command here").click();
+  await page.getByRole("textbox", { name: "Command" }).fill("touch shown-first");
+  await page.getByRole("button", { name: "Run", exact: true }).click();
+  await page.getByRole("article").getByRole("button", { name: "Approve", exact: true }).waitFor();
+  const other = await stage.signedIn("admin");
+  const card = other.getByRole("article").filter({ hasText: "touch shown-first" });
+  const approve = card.getByRole("button", { name: "Approve", exact: true });
+  let release;
+  const released = new Promise((resolve) => (release = resolve));
+  await other.route("**/approvals/*/*", async (route) => {
+    await released;
+    await route.continue();
+  });
+  await other.goto("/approvals");
+  await card.getByText("Loading the exact text").waitFor();
+  assert.equal(await approve.isDisabled(), true);
+  assert.equal(await card.getByRole("button", { name: "Deny" }).isDisabled(), false);
+  release();
+  await card.getByText("Loading the exact text").waitFor({ state: "detached" });
+  assert.equal(await approve.isDisabled(), false);
+  await stage.end(stage.host);
+  await other.reload();
+  await card
+    .getByRole("alert")
+    .getByText(/exact text could not be loaded/)
+    .waitFor();
+  assert.equal(await approve.isDisabled(), false, "the person was told");
+  stage.host = await stage.startHost("box", { root: stage.host.directory });
+  await card.getByRole("alert").waitFor({ state: "detached" });
+  await card.getByRole("button", { name: "Deny" }).click();
+  await card.getByText("Denied by admin").waitFor();
+  for (const one of [page, other]) await one.context().close();
+});
+
 test("a host that goes away in the middle", async () => {
   const page = await stage.signedIn("olga");
   const id = await startRun(page, "echo before-the-end; exec sleep 1000");

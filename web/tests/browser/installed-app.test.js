@@ -80,13 +80,13 @@ test("without the hub, the app starts with the last known state and says so", as
   assert.ok(!stored.some((url) => /editor|webgl/.test(url)), "but not the editor");
   await stage.end(stage.hub);
   await page.reload();
-  await page.getByRole("link", { name: "Hosts" }).click();
+  await page.getByRole("link", { name: "Hosts", exact: true }).click();
   await page.getByRole("heading", { name: "Hosts" }).waitFor();
-  await page.getByRole("link", { name: "Home" }).click();
+  await page.getByRole("link", { name: "Home", exact: true }).click();
   await page.getByRole("link", { name: "known-offline" }).click();
   await page.getByRole("tab", { name: "Files" }).click();
   await page.getByRole("alert").first().waitFor();
-  await page.getByRole("link", { name: "Home" }).click();
+  await page.getByRole("link", { name: "Home", exact: true }).click();
   await page.getByRole("link", { name: "known-offline" }).waitFor();
   await page.getByText(/This is the last known state/).waitFor();
   await page

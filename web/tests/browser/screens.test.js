@@ -266,7 +266,7 @@ testAs("olga", "home keeps a card that was decided, and searches cards too", asy
       .filter({ hasText: `touch home-${name}` })
       .waitFor();
   }
-  await page.getByRole("link", { name: "Home" }).click();
+  await page.getByRole("link", { name: "Home", exact: true }).click();
   await second.waitFor();
   const search = page.getByRole("searchbox", { name: "Search runs" });
   await search.fill("home-second");

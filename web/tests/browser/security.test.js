@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import http from "node:http";
 import { after, before, test } from "node:test";
-import { onScreen, standardStage, startRun, write } from "./support.js";
+import { onScreen, standardStage, startRun, until, write } from "./support.js";
 
 const XSS = '<img src=x onerror="window.hacked=1"><script>window.hacked=1</script>';
 

@@ -151,7 +151,7 @@ test("the text of the region is the text of the screen, each line once", async (
   // What is announced is beside the region, and ends with it.
   assert.equal(await region.locator("[aria-live]").count(), 0);
   assert.equal(await page.locator(".live-region").count(), 1);
-  await page.getByRole("link", { name: "Home" }).click();
+  await page.getByRole("link", { name: "Home", exact: true }).click();
   await page.locator(".live-region").waitFor({ state: "detached" });
   assert.deepEqual(page.problems, []);
   await page.context().close();
