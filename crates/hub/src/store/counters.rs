@@ -2,31 +2,50 @@
 
 use std::fmt::Write as _;
 
-use sqlx::any::AnyRow;
-use sqlx::{AssertSqlSafe, Row as _};
+use sqlx::AssertSqlSafe;
 use wire::hub::v1::kind;
 
 use super::statements::filled;
 use super::{AnyTransaction, Dialect, StoreError};
 use crate::runs::{HostEvent, Run};
 
-/// The columns that are read.
-pub(super) const COLUMNS: &str = "id, host_id, last_seq, highest_seq, bytes";
-
 /// Whether an event changes nothing but the counters of its run and the time of its last activity.
 pub(super) fn only_counts(event: &HostEvent) -> bool {
     event.kind == kind::RUN_OUTPUT
 }
 
-/// A run of which only the counters are known.
-pub(super) fn run(row: &AnyRow) -> Result<Run, StoreError> {
-    let (id, host_id): (String, String) = (row.try_get("id")?, row.try_get("host_id")?);
-    Ok(Run {
-        last_seq: row.try_get("last_seq")?,
-        highest_seq: row.try_get("highest_seq")?,
-        bytes: row.try_get("bytes")?,
-        ..Run::new(&id, &host_id, 0)
-    })
+/// Reads the counters of runs, all in one row: the driver needs longer for a row than the database. The other columns are
+/// those of a new run.
+pub(super) async fn load(
+    (transaction, dialect): (&mut AnyTransaction<'_>, Dialect),
+    ids: &[&str],
+) -> Result<Vec<Run>, StoreError> {
+    let mut runs = Vec::with_capacity(ids.len());
+    for chunk in filled(ids) {
+        let query = sqlx::query_scalar(AssertSqlSafe(selection(dialect, chunk.size)));
+        let query = chunk.iter().fold(query, |query, id| query.bind(*id));
+        let found: String = query.fetch_one(&mut **transaction).await?;
+        let found: Vec<(String, String, i64, i64, i64)> =
+            serde_json::from_str(&found).map_err(|error| sqlx::Error::Decode(error.into()))?;
+        for (id, host_id, last_seq, highest_seq, bytes) in found {
+            runs.push(Run { last_seq, highest_seq, bytes, ..Run::new(&id, &host_id, 0) });
+        }
+    }
+    Ok(runs)
+}
+
+/// One parameter for each row.
+fn selection(dialect: Dialect, rows: usize) -> String {
+    let (columns, marks) = ("id, host_id, last_seq, highest_seq, bytes", dialect.marks(0, rows));
+    match dialect {
+        Dialect::Sqlite => {
+            format!("SELECT json_group_array(json_array({columns})) FROM runs WHERE id IN ({marks})")
+        }
+        Dialect::Postgres => format!(
+            "SELECT COALESCE(CAST(json_agg(json_build_array({columns})) AS TEXT), '[]') FROM \
+             (SELECT * FROM runs WHERE id IN ({marks}) ORDER BY id FOR UPDATE) AS locked"
+        ),
+    }
 }
 
 /// Writes the counters of runs, which exist.
@@ -36,7 +55,7 @@ pub(super) async fn update(
     now_ms: i64,
 ) -> Result<(), StoreError> {
     for chunk in filled(changed) {
-        let query = sqlx::query(AssertSqlSafe(statement(dialect, chunk.size))).bind(now_ms);
+        let query = sqlx::query(AssertSqlSafe(updating(dialect, chunk.size))).bind(now_ms);
         let bind = |query: sqlx::query::Query<'static, _, _>, run: &&Run| {
             query.bind(run.id.clone()).bind(run.last_seq).bind(run.highest_seq).bind(run.bytes)
         };
@@ -46,7 +65,7 @@ pub(super) async fn update(
 }
 
 /// The first parameter is the time; then four for each row.
-fn statement(dialect: Dialect, rows: usize) -> String {
+fn updating(dialect: Dialect, rows: usize) -> String {
     let time = dialect.marks(0, 1);
     let mut sql = format!(
         "UPDATE runs SET active_ms = {time}, last_seq = new.column2, highest_seq = new.column3, \

@@ -127,24 +127,16 @@ impl Store {
         ids: &[&str],
         has_only_counters: bool,
     ) -> Result<HashMap<String, OpenRun>, StoreError> {
-        let columns = if has_only_counters { counters::COLUMNS } else { "*" };
-        let lock = match self.dialect {
-            Dialect::Sqlite => "",
-            Dialect::Postgres => " ORDER BY id FOR UPDATE",
+        let database = (transaction, self.dialect);
+        let runs = match has_only_counters {
+            true => counters::load(database, ids).await?,
+            false => runs::load(database, ids).await?,
         };
-        let mut open = HashMap::with_capacity(ids.len());
-        for chunk in filled(ids) {
-            let marks = self.dialect.marks(0, chunk.size);
-            let sql = format!("SELECT {columns} FROM runs WHERE id IN ({marks}){lock}");
-            let query = chunk.iter().fold(sqlx::query(AssertSqlSafe(sql)), |query, id| query.bind(*id));
-            for row in query.fetch_all(&mut **transaction).await? {
-                let run = if has_only_counters { counters::run(&row) } else { runs::run(&row) }?;
-                let (id, before) = (run.id.clone(), run.last_seq);
-                let (beyond, new) = (BTreeMap::new(), Vec::new());
-                open.insert(id, OpenRun { run, before, beyond, new, has_only_counters });
-            }
-        }
-        Ok(open)
+        let open = runs.into_iter().map(|run| {
+            let (before, beyond, new) = (run.last_seq, BTreeMap::new(), Vec::new());
+            (run.id.clone(), OpenRun { run, before, beyond, new, has_only_counters })
+        });
+        Ok(open.collect())
     }
 }
 

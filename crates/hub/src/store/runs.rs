@@ -142,7 +142,27 @@ impl Store {
     }
 }
 
-pub(super) fn run(row: &AnyRow) -> Result<Run, StoreError> {
+/// Reads runs to change them.
+pub(super) async fn load(
+    (transaction, dialect): (&mut AnyTransaction<'_>, Dialect),
+    ids: &[&str],
+) -> Result<Vec<Run>, StoreError> {
+    let lock = match dialect {
+        Dialect::Sqlite => "",
+        Dialect::Postgres => " ORDER BY id FOR UPDATE",
+    };
+    let mut runs = Vec::with_capacity(ids.len());
+    for chunk in filled(ids) {
+        let sql = format!("SELECT * FROM runs WHERE id IN ({}){lock}", dialect.marks(0, chunk.size));
+        let query = chunk.iter().fold(sqlx::query(AssertSqlSafe(sql)), |query, id| query.bind(*id));
+        for row in query.fetch_all(&mut **transaction).await? {
+            runs.push(run(&row)?);
+        }
+    }
+    Ok(runs)
+}
+
+fn run(row: &AnyRow) -> Result<Run, StoreError> {
     let pending = match row.try_get::<Option<i64>, _>("pending_seq")? {
         None => None,
         Some(seq) => Some(PendingInput {
