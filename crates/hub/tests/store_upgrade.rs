@@ -1,4 +1,4 @@
-//! What happens to stored rows: an upgrade keeps them, and old runs are removed in short transactions.
+//! What happens to stored rows: an upgrade keeps them, old runs are removed in short transactions, and checkpoints.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a failed test panics")]
 
 mod support;
@@ -124,4 +124,20 @@ async fn a_large_run_is_removed_in_portions_and_its_row_last() {
     assert_eq!(store.remove_old_runs(nothing, i64::MAX / 2).await.unwrap(), 1);
     assert!(store.run("r").await.unwrap().is_none());
     assert!(store.events_after("r", (0, i64::MAX), 10).await.unwrap().is_empty());
+}
+
+#[tokio::test]
+async fn a_checkpoint_moves_stored_events_into_the_file_of_the_database() {
+    let directory = tempfile::tempdir().unwrap();
+    let store = Store::open_sqlite(directory.path()).await.unwrap();
+    let bytes = || std::fs::metadata(directory.path().join("hub.db")).unwrap().len();
+    let before = bytes();
+    for part in 0..4 {
+        write(&store, (1..=500).map(|number| output("r", part * 500 + number)).collect()).await;
+    }
+    assert_eq!(bytes(), before, "no commit copies so little");
+    store.checkpoint().await.unwrap();
+    let after = bytes();
+    assert!(after > before + 100_000, "{before} before, {after} after");
+    assert_eq!(store.events_after("r", (0, i64::MAX), 5000).await.unwrap().len(), 2000);
 }
