@@ -73,7 +73,9 @@ async function focusBy(page, name) {
   for (let steps = 0; steps < 200; steps += 1) {
     await press(page, "Tab");
     const label = await page.evaluate(() => {
-      const element = document.activeElement;
+      let element = document.activeElement;
+      // The terminal is in a shadow tree.
+      while (element?.shadowRoot?.activeElement) element = element.shadowRoot.activeElement;
       return (
         element?.getAttribute("aria-label") ??
         element?.labels?.[0]?.textContent?.trim() ??
