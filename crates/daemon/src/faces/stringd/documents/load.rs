@@ -35,7 +35,7 @@ pub(super) async fn document(context: &CommandContext, address: &str) -> Result<
     Ok(OpenDocument { uri: address.to_owned(), document, menus, html: loaded.html, block: None })
 }
 
-/// A parsed document.
+/// The document of a text, parsed off the event loop if it is large.
 pub(super) async fn parsed(text: String) -> Document {
     work(text.len(), || Document::parse(text)).await
 }
