@@ -340,3 +340,37 @@ impl Topics {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use engine::files::Durability;
+
+    use super::super::users::Registration;
+    use super::*;
+
+    #[test]
+    fn a_moved_user_loses_the_topics_of_its_earlier_home_only() {
+        let dir = tempfile::tempdir().unwrap();
+        let users = Users::load(dir.path(), Durability::Relaxed).unwrap();
+        let register = |id: &str, home: &str| {
+            users.register(&Registration { id: id.to_owned(), home: home.to_owned(), allowed_paths: None })
+        };
+        let (topics, name) = (Topics::default(), TopicName::parse("bash:a").unwrap());
+        let open = |id: &str| topics.ensure(&users, id, &name).unwrap();
+        register("u", "/first");
+        register("other", "/first");
+        let (first, _) = open("u");
+        open("other");
+        register("u", "/second");
+        // A request that arrives before the topics are removed opens one of the new home.
+        let (second, is_new) = open("u");
+        assert!(is_new && !Arc::ptr_eq(&first, &second));
+        topics.remove_stale(&users, "u");
+        let left = topics.list(None);
+        assert_eq!((left.len(), left[0].user.id.as_str()), (2, "other"));
+        assert!(Arc::ptr_eq(&left[1], &second), "the topic of the new home stays");
+        users.remove("u");
+        topics.remove_stale(&users, "u");
+        assert_eq!(topics.len(), 1);
+    }
+}
