@@ -183,7 +183,6 @@ impl Hub {
         services.store.release_leases_of_others().await?;
         let (writing, auditing) = (OwnedTask::spawn(writing), OwnedTask::spawn(auditing));
         tasks.spawn(upkeep::run(services.clone(), self.retention));
-        tasks.spawn(upkeep::checkpoint(services.clone()));
         tasks.spawn(nodes::run(services.clone(), received));
         tasks.spawn(notices::run(services.clone(), messages, services.feed.observe()));
         let state = HubState::new(rendezvous, own, self.public);

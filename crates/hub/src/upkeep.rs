@@ -1,4 +1,4 @@
-//! Periodic work of a node: leases, requests to absent hosts, old runs, overdue requests, old failures.
+//! Periodic work of a node: leases, requests to absent hosts, old runs, overdue requests, old failures, checkpoints.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,8 +16,13 @@ const CHECKPOINT: Duration = Duration::from_millis(500);
 /// A request is settled by the hub when its host has not said so for this long after its deadline, in milliseconds.
 const OVERDUE_MS: i64 = 60_000;
 
-/// Copies SQLite's write-ahead log into its file until the hub stops, so that commits do not have to.
-pub(crate) async fn checkpoint(services: Arc<Services>) {
+/// Runs until the hub stops.
+pub(crate) async fn run(services: Arc<Services>, keep: Retention) {
+    tokio::join!(maintain(&services, keep), checkpoint(&services));
+}
+
+/// Copies SQLite's write-ahead log into its file, so that commits do not have to. Beside the other work, which may be long.
+async fn checkpoint(services: &Services) {
     let mut ticks = interval_at(Instant::now() + CHECKPOINT, CHECKPOINT);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     while services.stop.run_until_cancelled(ticks.tick()).await.is_some() {
@@ -27,8 +32,7 @@ pub(crate) async fn checkpoint(services: Arc<Services>) {
     }
 }
 
-/// Runs until the hub stops.
-pub(crate) async fn run(services: Arc<Services>, keep: Retention) {
+async fn maintain(services: &Services, keep: Retention) {
     let stop = services.stop.clone();
     let every = |period| {
         let mut ticks = interval_at(Instant::now() + period, period);
@@ -40,10 +44,10 @@ pub(crate) async fn run(services: Arc<Services>, keep: Retention) {
         let done = tokio::select! {
             () = stop.cancelled() => return,
             _ = leases.tick() => {
-                routing::fail(&services, services.hosts.abandon_overdue());
-                renew(&services).await
+                routing::fail(services, services.hosts.abandon_overdue());
+                renew(services).await
             }
-            _ = cleanups.tick() => clean_up(&services, keep).await,
+            _ = cleanups.tick() => clean_up(services, keep).await,
         };
         if let Err(error) = done {
             tracing::error!(error = &error as &dyn std::error::Error, "periodic work failed");
