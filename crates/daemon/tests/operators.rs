@@ -90,11 +90,9 @@ fn the_metrics_count_requests_and_processes() {
     assert_eq!(after.value("rexd_processes_started_total", &[]), Some(3.0));
     assert_eq!(after.value("rexd_processes_ended_total", &[("cause", "itself")]), Some(2.0));
     assert_eq!(after.value("rexd_processes_ended_total", &[("cause", "killed")]), Some(1.0));
-    assert_eq!(after.value("rexd_processes_running", &[("kind", "attached")]), Some(0.0));
     assert_eq!(after.value("rexd_output_bytes_total", &[("stream", "stdout")]), Some(10.0));
     assert_eq!(after.value("rexd_output_bytes_total", &[("stream", "stderr")]), Some(3.0));
     assert_eq!(after.value("rexd_lost_bytes_total", &[]), Some(0.0));
-    assert_eq!(after.value("rexd_sessions", &[("state", "attached")]), Some(0.0));
     assert_eq!(after.value("rexd_sessions_opened_total", &[]), Some(1.0));
     let sent = after.value("rexd_link_bytes_total", &[("transport", "ws"), ("direction", "sent")]);
     assert!(sent.is_some_and(|bytes| bytes > 500.0), "{sent:?}");
