@@ -100,6 +100,25 @@ fn a_push_asks_the_person_who_may_answer_and_is_withdrawn_once_answered() {
     );
 }
 
+/// An operation that waits in the host can be approved after the end of the program: its notice stays on the screens.
+#[test]
+fn the_end_of_a_run_withdraws_no_notice_of_an_operation_that_still_waits() {
+    let (hub, service) = (start(), PushService::start());
+    let (vera, keys) = (Browser::sign_in(&hub, "vera", "password"), BrowserKeys::new(1));
+    vera.post_json("/push/subscriptions", &keys.subscription(&service, "/vera"));
+    let mut host = ScriptedHost::connect(&hub, "h");
+    host.started("r");
+    let mut request = requested("q");
+    request["expires_at"] = "2026-01-01T01:00:00Z".into();
+    host.event("r", 2, "run.permission_requested", request);
+    let next = || keys.decrypt(&service.next())["kind"].as_str().unwrap().to_owned();
+    assert_eq!(next(), "approval");
+    host.event("r", 3, "run.exited", json!({ "exit_code": 0 }));
+    assert_eq!(next(), "ended");
+    host.event("r", 4, "run.permission_decided", json!({ "request_id": "q", "decision": "approve" }));
+    assert_eq!(next(), "close");
+}
+
 /// The next request to a path.
 fn find(service: &PushService, path: &str) -> support::push::Delivered {
     loop {
