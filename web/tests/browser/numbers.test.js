@@ -124,7 +124,9 @@ test("a tap on approve to the host's decision", async () => {
     await page.getByRole("textbox", { name: "Command" }).fill(`true ${index}`);
     await page.getByRole("button", { name: "Run", exact: true }).click();
     const card = page.getByRole("article").filter({ hasText: `true ${index}` });
-    await card.getByRole("button", { name: "Approve", exact: true }).waitFor();
+    await until("the exact text is shown", () =>
+      card.getByRole("button", { name: "Approve", exact: true }).isEnabled(),
+    );
     times.push(
       await page.evaluate(async () => {
         const [button] = [...document.querySelectorAll("article button")].filter(
