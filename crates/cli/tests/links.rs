@@ -35,6 +35,14 @@ fn far(sandbox: &Sandbox) -> Sshd {
     sshd
 }
 
+/// Lets each command on `far` have a connection of its own, and so an ssh.
+fn unshared(sandbox: &Sandbox) {
+    let registry = sandbox.read("home/config/rexd/targets.json");
+    let mut registry: serde_json::Value = serde_json::from_str(&registry).unwrap();
+    registry["targets"]["far"]["share"] = false.into();
+    sandbox.write("home/config/rexd/targets.json", registry.to_string());
+}
+
 fn far_rex(sandbox: &Sandbox, arguments: &[&str]) -> Command {
     let mut command = sandbox.command(REX);
     command.env("REX_TARGET", "far").args(arguments);
@@ -78,10 +86,40 @@ fn a_command_over_ssh_is_to_its_caller_what_it_would_be_here() {
 fn an_ssh_that_is_killed_again_and_again_costs_no_byte() {
     let sandbox = Sandbox::with_config("[limits]\nhard_output_bytes = 0\nhard_timeout_ms = 0\n");
     let _sshd = far(&sandbox);
+    unshared(&sandbox);
+    survives_kills(&sandbox, ssh_of);
+}
+
+#[test]
+fn a_shared_connection_that_is_killed_again_and_again_costs_no_byte() {
+    let sandbox = Sandbox::with_config("[limits]\nhard_output_bytes = 0\nhard_timeout_ms = 0\n");
+    let _sshd = far(&sandbox);
+    let sockets = sandbox.path("home/state/rexd/ssh").display().to_string();
+    survives_kills(&sandbox, |_| holder_of(&sockets));
+}
+
+/// The ssh that holds a connection whose socket is in this directory.
+fn holder_of(sockets: &str) -> Pid {
+    let mut tries = Tries::within(Duration::from_secs(60), "an ssh that holds a connection");
+    loop {
+        let found = std::fs::read_dir("/proc").unwrap().find_map(|entry| {
+            let pid: i32 = entry.ok()?.file_name().to_str()?.parse().ok()?;
+            let line = std::fs::read_to_string(format!("/proc/{pid}/cmdline")).ok()?;
+            (line.starts_with("ssh: ") && line.contains(sockets)).then_some(pid)
+        });
+        if let Some(pid) = found.and_then(Pid::from_raw) {
+            return pid;
+        }
+        tries.again();
+    }
+}
+
+/// Kills what carries the connection of a command four times.
+fn survives_kills(sandbox: &Sandbox, carrier: impl Fn(&Child) -> Pid) {
     let line =
         format!("i=0; while test $i -lt 8; do i=$((i+1)); echo $i >> pulse; seq 1 {}; done", LINES / 8);
     let mut rex =
-        far_rex(&sandbox, &["exec", "--", "sh", "-c", &line]).stdout(Stdio::piped()).spawn().unwrap();
+        far_rex(sandbox, &["exec", "--", "sh", "-c", &line]).stdout(Stdio::piped()).spawn().unwrap();
     let mut stdout = rex.stdout.take().unwrap();
     let mut seen = Vec::new();
     let mut buffer = vec![0; 100_000];
@@ -89,7 +127,7 @@ fn an_ssh_that_is_killed_again_and_again_costs_no_byte() {
         let read = stdout.read(&mut buffer).unwrap();
         seen.extend_from_slice(&buffer[..read]);
         // The one found may be that of the last round, which ends meanwhile.
-        while kill_process(ssh_of(&rex), Signal::KILL).is_err() {}
+        while kill_process(carrier(&rex), Signal::KILL).is_err() {}
     }
     stdout.read_to_end(&mut seen).unwrap();
     assert_eq!(rex.wait().unwrap().code(), Some(0));
