@@ -163,7 +163,8 @@ async fn registration_is_retried_after_a_server_error() {
     running.abort();
 }
 
-/// The messages of the log, as long as the recorder is the default of the thread.
+/// The messages of the log of all tests in this program. One of a single thread could miss messages: `tracing` asks only one
+/// thread whether it wants a message, and stores the answer.
 #[derive(Clone, Default)]
 struct LogRecorder(Arc<Mutex<String>>);
 
@@ -195,7 +196,7 @@ impl tracing::Subscriber for LogRecorder {
 #[tokio::test]
 async fn a_rendezvous_that_falls_silent_is_given_up_and_dialled_again() {
     let log = LogRecorder::default();
-    let _recorded = tracing::subscriber::set_default(log.clone());
+    tracing::subscriber::set_global_default(log.clone()).unwrap();
     let (listener, mut config) = listener().await;
     config.keep_alive = Settings { ping_every: Duration::from_millis(500), deadline: Duration::from_secs(3) };
     let running =
