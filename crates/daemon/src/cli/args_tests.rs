@@ -265,9 +265,11 @@ fn the_filters_of_audit_show_are_parsed() {
         show("audit show --until 2026-11-15T08:00:00+02:00").until.as_deref(),
         Some("2026-11-15T06:00:00.000000000Z")
     );
-    assert!(show("audit show --since 2h").since.is_some());
+    assert!(show("audit show --since 1d12h").since < show("audit show --since 2h").since);
     for line in [
         "audit show --since soon",
+        "audit show --since 2",
+        "audit show --since 9223372036854775807w",
         "audit show --decision perhaps",
         "audit show --limit many",
         "audit show a b",

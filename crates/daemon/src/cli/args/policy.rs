@@ -4,8 +4,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 
 use engine::policy::{Access, Glob};
-use jiff::Timestamp;
-use jiff::tz::TimeZone;
+use jiff::{SignedDuration, Timestamp};
 
 use super::{CliCommand, ParsedFlags, UsageError};
 use crate::cli::policy::{PolicyCommand, PolicyTest, Replay, TestedOperation};
@@ -132,11 +131,27 @@ impl ParsedFlags {
 }
 
 fn day(text: &str) -> Option<Timestamp> {
-    let day: jiff::civil::Date = text.parse().ok()?;
-    day.to_zoned(TimeZone::UTC).ok().map(|midnight| midnight.timestamp())
+    // A time zone or a time of day would make it another text.
+    let is_date = text.bytes().all(|byte| byte.is_ascii_digit() || byte == b'-');
+    is_date.then(|| format!("{text}T00:00:00Z").parse().ok())?
 }
 
+/// The time before now by an age such as `90s`, `2h` or `1d12h`.
 fn ago(text: &str) -> Option<Timestamp> {
-    let age: jiff::Span = text.parse().ok()?;
-    Timestamp::now().to_zoned(TimeZone::UTC).checked_sub(age).ok().map(|time| time.timestamp())
+    let (mut rest, mut age) = (text, SignedDuration::ZERO);
+    while !rest.is_empty() {
+        let digits = rest.find(|letter: char| !letter.is_ascii_digit())?;
+        let count: i64 = rest[..digits].parse().ok()?;
+        let unit = match rest.as_bytes()[digits] {
+            b's' => 1,
+            b'm' => 60,
+            b'h' => 3600,
+            b'd' => 24 * 3600,
+            b'w' => 7 * 24 * 3600,
+            _ => return None,
+        };
+        age = age.checked_add(SignedDuration::from_secs(count.checked_mul(unit)?))?;
+        rest = &rest[digits + 1..];
+    }
+    (!text.is_empty()).then(|| Timestamp::now().checked_sub(age).ok())?
 }

@@ -208,7 +208,7 @@ pub(super) fn create_home(home: &Path) {
 /// The time as the protocol writes it.
 pub(super) fn now() -> String {
     let now = jiff::Timestamp::try_from(SystemTime::now()).unwrap_or(jiff::Timestamp::UNIX_EPOCH);
-    now.strftime("%Y-%m-%dT%H:%M:%S%.3fZ").to_string()
+    format!("{now:.3}")
 }
 
 #[cfg(test)]
