@@ -202,10 +202,11 @@ impl Tree {
                 return self.outcome(seen, Vec::new());
             }
         }
-        self.kill_all(&mut seen).await;
+        // These are waited for even if the next search misses them: a process that dies has no environment any more.
+        let mut alive = self.kill_all(&mut seen).await;
         let tree = self.after_search();
         // Searches again at once: a member may have forked meanwhile.
-        let alive = tree.handles(Some(Signal::KILL)).await;
+        alive.extend(tree.handles(Some(Signal::KILL)).await);
         if tree.wait_empty(alive, AFTER_KILL, Some(Signal::KILL), &mut seen).await {
             return self.outcome(seen, Vec::new());
         }
@@ -213,9 +214,9 @@ impl Tree {
         self.outcome(seen, remaining)
     }
 
-    /// Kills all members. The cgroup is killed first and at once: no member in it can fork meanwhile, and the load of the
-    /// machine cannot delay it.
-    async fn kill_all(&self, seen: &mut Vec<TreeMember>) {
+    /// Kills all members, and returns those found. The cgroup is killed first and at once: no member in it can fork meanwhile,
+    /// and the load of the machine cannot delay it.
+    async fn kill_all(&self, seen: &mut Vec<TreeMember>) -> Vec<(TreeMember, OwnedFd)> {
         if let Some(lease) = self.cgroup.clone() {
             let kill = move || {
                 let members = named(lease.members());
@@ -224,7 +225,7 @@ impl Tree {
             };
             merge(seen, tokio::task::spawn_blocking(kill).await.unwrap_or_default());
         }
-        note_all(seen, self.handles(Some(Signal::KILL)).await);
+        self.handles(Some(Signal::KILL)).await
     }
 
     /// Waits until the tree is empty: waits for these members, then searches again, and signals new ones if `kill` is given.
