@@ -30,4 +30,5 @@ pub mod sse;
 pub mod sshd;
 pub mod transcript;
 pub mod tries;
+pub mod uninterrupted;
 pub mod websocket;

@@ -11,11 +11,12 @@ use tungstenite::{Error, WebSocket};
 
 use crate::carrier::{Carrier, LineSplitter, Received, readable};
 use crate::daemon::PATIENCE;
+use crate::uninterrupted::Uninterrupted;
 
 /// A WebSocket client.
 #[derive(Debug)]
 pub struct Socket {
-    socket: WebSocket<TcpStream>,
+    socket: WebSocket<Uninterrupted>,
     pieces: LineSplitter,
 }
 
@@ -37,17 +38,19 @@ impl Socket {
             request.headers_mut().insert("authorization", value);
         }
         let config = WebSocketConfig::default().max_message_size(None).max_frame_size(None);
-        let (socket, _answer) = tungstenite::client::client_with_config(request, stream, Some(config))
-            .map_err(|error| match error {
-                tungstenite::HandshakeError::Failure(error) => broken(error),
-                tungstenite::HandshakeError::Interrupted(_) => io::ErrorKind::TimedOut.into(),
-            })?;
+        let (socket, _answer) =
+            tungstenite::client::client_with_config(request, Uninterrupted(stream), Some(config)).map_err(
+                |error| match error {
+                    tungstenite::HandshakeError::Failure(error) => broken(error),
+                    tungstenite::HandshakeError::Interrupted(_) => io::ErrorKind::TimedOut.into(),
+                },
+            )?;
         Ok(Socket { socket, pieces: LineSplitter::default() })
     }
 
     /// The underlying stream, for tests that write raw frames.
     pub fn stream(&mut self) -> &mut TcpStream {
-        self.socket.get_mut()
+        &mut self.socket.get_mut().0
     }
 
     /// Sends one frame with any payload.
@@ -76,7 +79,7 @@ impl Carrier for Socket {
     fn receive(&mut self, deadline: Instant) -> io::Result<Received> {
         loop {
             let left = deadline.saturating_duration_since(Instant::now()).max(Duration::from_millis(1));
-            self.socket.get_mut().set_read_timeout(Some(left))?;
+            self.socket.get_mut().0.set_read_timeout(Some(left))?;
             match self.socket.read() {
                 Ok(Message::Text(text)) => return Ok(Received::Message(text.to_string())),
                 Ok(Message::Binary(bytes)) => return Ok(Received::Message(readable(bytes.to_vec())?)),

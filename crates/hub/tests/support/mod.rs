@@ -23,6 +23,7 @@ use hub::wakeups::{LocalWakeups, Wakeups};
 use serde_json::Value;
 use testkit::daemon::PATIENCE;
 use testkit::http::{Answer, Http, bearer};
+use testkit::uninterrupted::Uninterrupted;
 use tokio::runtime::Runtime;
 use tokio_util::sync::CancellationToken;
 use tungstenite::client::IntoClientRequest as _;
@@ -198,7 +199,7 @@ fn serve(config: Config, wakeups: Arc<dyn Wakeups>) -> (SocketAddr, Cancellation
 
 /// One end of a relay: an executor or a harness.
 pub(crate) struct Peer {
-    socket: WebSocket<TcpStream>,
+    socket: WebSocket<Uninterrupted>,
 }
 
 /// A received frame or the end.
@@ -226,7 +227,7 @@ impl Peer {
             request.headers_mut().insert(*name, value.parse().unwrap());
         }
         let config = WebSocketConfig::default().max_message_size(None).max_frame_size(None);
-        match tungstenite::client::client_with_config(request, stream, Some(config)) {
+        match tungstenite::client::client_with_config(request, Uninterrupted(stream), Some(config)) {
             Ok((socket, _response)) => Ok(Peer { socket }),
             Err(tungstenite::HandshakeError::Failure(tungstenite::Error::Http(response))) => {
                 let body = response.body().as_deref().unwrap_or_default();
@@ -296,7 +297,7 @@ impl Peer {
 
     /// The stream below, for raw bytes.
     pub(crate) fn stream(&self) -> &TcpStream {
-        self.socket.get_ref()
+        &self.socket.get_ref().0
     }
 
     /// Waits for the end; the code of the close frame, if there is one.

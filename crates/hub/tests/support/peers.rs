@@ -10,6 +10,7 @@ use hub::store::{NewToken, TokenKind};
 use serde_json::{Value, json};
 use testkit::daemon::PATIENCE;
 use testkit::http::Answer;
+use testkit::uninterrupted::Uninterrupted;
 use tungstenite::client::IntoClientRequest as _;
 use tungstenite::protocol::CloseFrame;
 use tungstenite::protocol::frame::coding::CloseCode;
@@ -19,7 +20,7 @@ use super::Running;
 
 /// A WebSocket that carries envelopes.
 pub(crate) struct Envelopes {
-    socket: WebSocket<TcpStream>,
+    socket: WebSocket<Uninterrupted>,
     /// Received messages that no test has looked at.
     waiting: Vec<Value>,
 }
@@ -38,7 +39,7 @@ impl Envelopes {
         for (name, value) in headers {
             request.headers_mut().insert(*name, value.parse().unwrap());
         }
-        match tungstenite::client(request, stream) {
+        match tungstenite::client(request, Uninterrupted(stream)) {
             Ok((socket, _)) => Ok(Envelopes { socket, waiting: Vec::new() }),
             Err(tungstenite::HandshakeError::Failure(tungstenite::Error::Http(response))) => {
                 let body = response.body().clone().unwrap_or_default();
