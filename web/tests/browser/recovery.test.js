@@ -38,7 +38,8 @@ async function requestCommand(page, id, command) {
   await page.getByRole("textbox", { name: "Command" }).fill(command);
   await page.getByRole("button", { name: "Run", exact: true }).click();
   const card = page.getByRole("article").filter({ hasText: command });
-  await card.getByRole("button", { name: "Approve", exact: true }).waitFor();
+  // Enabled once the exact command is shown.
+  await card.getByRole("button", { name: "Approve", exact: true, disabled: false }).waitFor();
   return card;
 }
 
