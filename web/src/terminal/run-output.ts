@@ -37,6 +37,8 @@ export class RunOutput {
 
   /** Shows the screen, or the stored output of a host that is away or knows no screens. */
   async load(isLive: boolean): Promise<void> {
+    // Events that arrive meanwhile may be on the screen already: they are shown after it, each once.
+    this.isWaiting ??= [];
     const screen = isLive ? await this.screen().catch(() => null) : null;
     if (this.isClosed) return;
     if (screen) {
@@ -44,7 +46,10 @@ export class RunOutput {
       await this.show(screen);
       this.hasOlder = screen.seq > 1 && this.view.isFull;
     } else {
-      await this.replay();
+      await this.replay().catch((failure: unknown) => {
+        this.release();
+        throw failure;
+      });
     }
   }
 
