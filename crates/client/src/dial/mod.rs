@@ -176,11 +176,17 @@ impl Carrier {
         }
     }
 
-    /// Waits until a bridge has ended the processes of its session. The link must have been dropped.
+    /// Waits until a bridge has ended the processes of its session, or the daemon on a shared ssh connection has ended. The link
+    /// must have been dropped.
     pub(crate) async fn finish(self) {
         match self {
             Carrier::Bridge(bridge) => bridge.finish().await,
-            Carrier::Local(_) | Carrier::Ssh(..) | Carrier::SharedSsh(..) | Carrier::Socket => {}
+            // The ssh that holds the connection drops what it has not sent when this program ends, also `session.close`: the
+            // daemon would wait for its client to return.
+            Carrier::SharedSsh(mut session, _) => {
+                session.ended().await;
+            }
+            Carrier::Local(_) | Carrier::Ssh(..) | Carrier::Socket => {}
         }
     }
 
