@@ -19,7 +19,7 @@ export function useBearer(token: string | null): void {
   bearer = token;
 }
 
-/** Called when a request other than a sign-in gets 401. */
+/** Sets what is called when a request other than a sign-in, made from now on, gets 401. */
 export function onSignedOut(handler: () => void): void {
   signedOut = handler;
 }
@@ -41,10 +41,12 @@ export async function send(method: string, path: string, body?: unknown): Promis
 }
 
 async function call<T>(method: string, path: string, body?: unknown): Promise<T> {
+  // A late response says nothing about a newer sign-in.
+  const ended = signedOut;
   const response = await send(method, path, body);
   const text = await response.text();
   if (!response.ok) {
-    if (response.status === 401 && !path.startsWith("/auth/")) signedOut();
+    if (response.status === 401 && !path.startsWith("/auth/")) ended();
     throw new ApiError(
       response.status,
       text.trim() || response.statusText,

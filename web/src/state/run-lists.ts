@@ -49,6 +49,12 @@ export function byHost(runs: RunRow[]): [host: string, runs: RunRow[]][] {
   return [...groups];
 }
 
+/** The runs in parts of equal length, which are rendered one by one. */
+export function parts(runs: RunRow[], length: number): RunRow[][] {
+  const starts = Array.from({ length: Math.ceil(runs.length / length) }, (_, index) => index * length);
+  return starts.map((start) => runs.slice(start, start + length));
+}
+
 /** The parameters by which the hub finds the same runs. */
 export function runQuery({ text, host }: RunFilter, more: Record<string, string> = {}): string {
   const params = new URLSearchParams(more);

@@ -43,6 +43,8 @@ class Store {
   private snapshotTimer = 0;
   private changeScheduled = false;
   private isSigningOut = false;
+  /** Sign-ins of this page so far. A late response to a request of an earlier one does not end the present one. */
+  private signIns = 0;
   connection = this.newConnection();
   private readonly box = new Outbox(
     async (path, body) => {
@@ -103,10 +105,12 @@ class Store {
 
   /** Finds out who is signed in; without the hub, shows the last known state. */
   async begin(): Promise<void> {
-    onSignedOut(() => this.ended(this.me !== null));
     try {
-      this.signedIn(await api.get<Me>("/auth/me"));
+      const me = await api.get<Me>("/auth/me");
+      if (this.me === null) this.signedIn(me);
     } catch (error) {
+      // The person has signed in meanwhile.
+      if (this.me !== null) return;
       const saved = loadSnapshot();
       // A saved state belongs to a sign-in of this device.
       if (error instanceof ApiError && error.status === 401) return this.ended(saved !== null);
@@ -122,10 +126,14 @@ class Store {
   }
 
   signedIn(me: Me): void {
+    const signIn = (this.signIns += 1);
     this.me = me;
     this.signIn = "in";
     this.hasExpired = false;
     if (me.kind !== "share") {
+      onSignedOut(() => {
+        if (signIn === this.signIns) this.ended(true);
+      });
       if (claimDrafts(me.user)) this.forgetAnswers();
       this.box.restore(loadAnswers(me.user));
     }
@@ -211,10 +219,12 @@ class Store {
   }
 
   private async checkSignIn(): Promise<void> {
+    const signIn = this.signIns;
     try {
       await api.get<Me>("/auth/me");
     } catch (error) {
-      if (error instanceof ApiError && error.status === 401) this.ended(true);
+      const isSignedOut = error instanceof ApiError && error.status === 401;
+      if (isSignedOut && signIn === this.signIns) this.ended(true);
     }
   }
 

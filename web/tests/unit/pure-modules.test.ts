@@ -11,7 +11,7 @@ import { changeText, diffPath, parseStatus } from "../../src/state/git-status.ts
 import { visibleNodes } from "../../src/state/file-tree.ts";
 import { MessageQueue, takesMessage } from "../../src/state/message-queue.ts";
 import { commandText, requesterName, ruleName } from "../../src/state/operations.ts";
-import { byHost, runLists, runQuery } from "../../src/state/run-lists.ts";
+import { byHost, parts, runLists, runQuery } from "../../src/state/run-lists.ts";
 import { keyText, withModifiers } from "../../src/terminal/keys.ts";
 import { outputData } from "../../src/terminal/output-data.ts";
 import { clock, duration, left, took } from "../../src/times.ts";
@@ -239,6 +239,8 @@ test("runs are found, listed by what they do, and grouped by host", () => {
       ["h2", ["b"]],
     ],
   );
+  assert.deepEqual(parts(all.finished, 2).map(ids), [["e", "b"], ["a"]]);
+  assert.deepEqual(parts([], 2), []);
   assert.equal(runQuery({ text: " a&b ", host: "h" }, { limit: "5" }), "limit=5&q=a%26b&host_id=h");
 });
 

@@ -1,0 +1,1 @@
+var e=class{changes=0;changed(){this.changes+=1}async drop(e){let t=this.changes+=1,n=await e();return t===this.changes?n:null}};export{e as t};
