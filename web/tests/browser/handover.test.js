@@ -1,12 +1,12 @@
-// Runs that began elsewhere: in a terminal of the host, and by a client of exec-server, as Codex is one.
+// Runs that began elsewhere: in a terminal of the host, and by the released Codex as a client of exec-server.
 import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
 import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { after, before, test } from "node:test";
+import { startCodex } from "./codex.js";
 import {
   PHONE,
-  REX,
   REXD,
   Stage,
   hostEnvironment,
@@ -87,7 +87,7 @@ test("a run of `rexd run` is taken over on the phone and given back", async () =
   await phone.context().close();
 });
 
-test("a process of an exec-server client is watched, and its question answered", async () => {
+test("a process that Codex started is watched, and its question answered", async () => {
   const directory = stage.path("work-codex");
   const env = hostEnvironment(stage, "codex");
   const args = ["serve", "--exec-server", "ws://127.0.0.1:0", "--hub", stage.url, "--host-id", "codex"];
@@ -96,18 +96,11 @@ test("a process of an exec-server client is watched, and its question answered",
   const question =
     'printf "Delete the build directory? [y/N] "; read answer; echo "answered $answer" | tee result';
   write(directory, "ask.sh", question);
-  const client = inTerminal(`${REX} -t codex:${url} exec --tty --cwd ${directory} -- sh ask.sh`, {
-    HOME: stage.path("home"),
-    XDG_STATE_HOME: stage.path("state-client"),
-    cwd: directory,
-  });
+  const codex = await startCodex(stage, url, directory, "sh ask.sh");
   const page = await stage.signedIn("olga", { viewport: PHONE });
   const card = page.getByRole("article").filter({ hasText: "Delete the build directory" });
-  await until(
-    "the question arrives",
-    async () => (await card.count()) > 0,
-    async () => client.shown + client.log + daemon.log,
-  );
+  const explain = async () => codex.shown + daemon.log;
+  await until("the question arrives", async () => (await card.count()) > 0, explain);
   await card.getByText("codex").first().waitFor();
   await card.getByRole("link", { name: "Open the run" }).click();
   await onScreen(page, "Delete the build directory? [y/N]");
@@ -115,9 +108,12 @@ test("a process of an exec-server client is watched, and its question answered",
   // The file is empty before it has the answer.
   const result = join(directory, "result");
   const answer = () => (existsSync(result) ? readFileSync(result, "utf8") : "");
-  await until("the program has the answer", async () => answer().endsWith("\n"));
+  await until("the program has the answer", async () => answer().endsWith("\n"), explain);
   assert.equal(answer(), "answered y\n");
-  await until("the client has it too", async () => client.shown.includes("answered y"));
+  await until("Codex has ended", async () => codex.exitCode !== null, explain);
+  assert.equal(codex.exitCode, 0, codex.shown);
+  const outputs = codex.outputs.join("\n");
+  assert.ok(outputs.includes("answered y") && outputs.includes("exited with code 0"), outputs);
   await onScreen(page, "answered y");
   assert.ok(!(await screenText(page)).includes("answered yy"));
   assert.equal(await terminal(page).count(), 1);

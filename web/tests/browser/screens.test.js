@@ -5,7 +5,7 @@ import { existsSync, readFileSync } from "node:fs";
 import http from "node:http";
 import { join } from "node:path";
 import { after, before, test } from "node:test";
-import { gitRepository, onScreen, standardStage, startRun, until, write } from "./support.js";
+import { PHONE, gitRepository, onScreen, standardStage, startRun, until, write } from "./support.js";
 
 const MENU = String.raw`
 tput civis; i=0
@@ -279,7 +279,10 @@ testAs("olga", "home keeps a card that was decided, and searches cards too", asy
   await first.getByText("Denied by olga").waitFor();
   await second.getByRole("button", { name: "Deny" }).waitFor();
   const cards = page.getByRole("article").filter({ hasText: "touch home-" });
-  assert.match(await cards.last().innerText(), /Denied by olga/, "what waits comes first");
+  // The decision is shown before the host has confirmed it.
+  await until("what waits comes first", async () =>
+    (await cards.last().innerText()).includes("Denied by olga"),
+  );
   await second.getByRole("button", { name: "Deny" }).click();
   await second.getByText("Denied by olga").waitFor();
   await other.context().close();
@@ -358,3 +361,25 @@ testAs("vera", "on this machine, notifications need no certificate", async (page
   await page.getByRole("button", { name: "Turn on notifications" }).waitFor();
   assert.equal(await page.getByText(/trusted certificate/).count(), 0);
 });
+
+testAs(
+  "olga",
+  "a directory is browsed, and the run starts there",
+  async (page) => {
+    write(stage.host.directory, "nested/inner/file.txt", "x");
+    await page.goto("/new");
+    await page.getByRole("button", { name: "Browse" }).click();
+    const list = page.getByRole("region", { name: "Directories" });
+    await list.getByRole("button", { name: "nested" }).click();
+    await list.getByRole("button", { name: "inner" }).click();
+    await list.getByText("No directories here.").waitFor();
+    await list.getByRole("button", { name: "Up" }).click();
+    const directory = page.getByRole("textbox", { name: "Directory" });
+    const nested = join(stage.host.directory, "nested");
+    await until("it is chosen", async () => (await directory.inputValue()) === nested);
+    await page.getByRole("textbox", { name: "Command" }).fill("echo in-$(basename $PWD); exec sleep 1000");
+    await page.getByRole("button", { name: "Start" }).click();
+    await onScreen(page, "in-nested");
+  },
+  { viewport: PHONE },
+);

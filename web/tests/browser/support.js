@@ -8,8 +8,8 @@ import { dirname, join, resolve } from "node:path";
 import { fileURLToPath } from "node:url";
 import { chromium } from "playwright-core";
 
-const root = resolve(dirname(fileURLToPath(import.meta.url)), "../../..");
-const program = (variable, name) => process.env[variable] ?? join(root, "target/debug", name);
+export const ROOT = resolve(dirname(fileURLToPath(import.meta.url)), "../../..");
+const program = (variable, name) => process.env[variable] ?? join(ROOT, "target/debug", name);
 export const REXHUB = program("REXHUB", "rexhub");
 export const REXD = program("REXD", "rexd");
 export const REX = program("REX", "rex");

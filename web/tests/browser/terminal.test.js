@@ -308,3 +308,21 @@ test("on a phone, the terminal has one row of controls, every key is visible, an
   }
   await page.context().close();
 });
+
+test("a run of another person appears by itself, and its end too", async () => {
+  const [watcher, starter] = [await stage.signedIn("vera"), await stage.signedIn("olga")];
+  const id = await startRun(starter, "echo shared-output; exec sleep 1000");
+  const row = watcher.getByRole("link", { name: "shared-output" });
+  await row.click();
+  await onScreen(watcher, "shared-output");
+  assert.equal(await terminal(watcher).count(), 1);
+  await starter.getByRole("button", { name: "Stop" }).click();
+  await starter.getByRole("dialog").getByRole("button", { name: "Kill" }).click();
+  await watcher.getByText("Exit 137").first().waitFor();
+  await until("the list is right", async () => {
+    await watcher.goto("/");
+    return (await watcher.locator(`a[href="/runs/${id}/terminal"]`).textContent()).includes("Exit 137");
+  });
+  assert.deepEqual([watcher.problems, starter.problems], [[], []]);
+  for (const one of [watcher, starter]) await one.context().close();
+});
