@@ -266,6 +266,7 @@ export const texts = {
     exit: (code: number) => `Exit code ${code}`,
     refresh: "Refresh",
     text: "Text of the file",
+    keys: "Tab indents. Escape, then Tab leaves the text. Ctrl+S saves.",
   },
   git: {
     status: "Status",

@@ -13,6 +13,13 @@ export interface EditorOptions {
   line: number | null;
   isDark: boolean;
   label: string;
+  /** The id of the element that describes the keys. */
+  describedBy: string;
+}
+
+export interface EditorHandlers {
+  changed: (text: string) => void;
+  save: () => void;
 }
 
 export interface Editor {
@@ -27,7 +34,7 @@ export interface Editor {
 export async function createEditor(
   parent: HTMLElement,
   options: EditorOptions,
-  changed: (text: string) => void,
+  { changed, save }: EditorHandlers,
 ): Promise<Editor> {
   const [editable, theme] = [new Compartment(), new Compartment()];
   const language = await languageOf(options.path);
@@ -39,7 +46,12 @@ export async function createEditor(
       bracketMatching(),
       highlightSelectionMatches(),
       EditorView.lineWrapping,
-      EditorView.contentAttributes.of({ "aria-label": options.label }),
+      EditorView.contentAttributes.of({
+        "aria-label": options.label,
+        "aria-describedby": options.describedBy,
+      }),
+      leaveByTab(),
+      keymap.of([{ key: "Mod-s", run: () => (save(), true), preventDefault: true }]),
       keymap.of([...defaultKeymap, ...historyKeymap, ...searchKeymap, indentWithTab]),
       syntaxHighlighting(COLORS),
       language,
@@ -58,7 +70,10 @@ export async function createEditor(
     setEditable: (isEditable) =>
       view.dispatch({ effects: editable.reconfigure(editableExtensions(isEditable)) }),
     setDark: (isDark) => view.dispatch({ effects: theme.reconfigure(themeExtension(isDark)) }),
-    focus: () => view.focus(),
+    focus: () => {
+      view.focus();
+      view.setTabFocusMode(false);
+    },
     destroy: () => view.destroy(),
   };
 }
@@ -71,6 +86,27 @@ function editableExtensions(isEditable: boolean) {
     EditorState.readOnly.of(!isEditable),
     isEditable ? highlightActiveLine() : [],
     attributes,
+  ];
+}
+
+/**
+ * Tab indents once something was typed or clicked; before, and after Escape, it moves the focus, so that the text is no trap.
+ * CodeMirror's own Escape has a time limit.
+ */
+function leaveByTab() {
+  const leave = (view: EditorView) => {
+    view.setTabFocusMode(true);
+    return false;
+  };
+  return [
+    keymap.of([{ key: "Escape", run: leave }]),
+    EditorView.domEventHandlers({
+      focus: (_event, view) => view.setTabFocusMode(true),
+      click: (_event, view) => view.setTabFocusMode(false),
+    }),
+    EditorView.updateListener.of(({ view, transactions }) => {
+      if (transactions.some((one) => one.isUserEvent("input"))) view.setTabFocusMode(false);
+    }),
   ];
 }
 

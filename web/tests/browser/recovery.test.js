@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { after, before, test } from "node:test";
-import { onScreen, proxy, screenText, standardStage, startRun, until, write } from "./support.js";
+import { onScreen, proxy, screenText, signIn, standardStage, startRun, until, write } from "./support.js";
 
 let stage;
 before(async () => {
@@ -143,19 +143,35 @@ test("a network that is away until the app is offline: every line once, and the 
   for (const one of [page, other]) await one.context().close();
 });
 
-test("a page that was frozen continues by itself", async () => {
+test("a page that was frozen continues by itself, and a tap made meanwhile counts once", async () => {
   const link = await proxy(stage);
   const page = await stage.signedIn("olga", { url: link.url });
-  await startRun(page, TICKS);
+  const id = await startRun(page, TICKS);
   await onScreen(page, "tick-");
+  const other = await stage.signedIn("admin");
+  await requestCommand(other, id, "echo once >> tapped");
+  const card = page.getByRole("article").filter({ hasText: "echo once >> tapped" });
+  await card.getByRole("button", { name: "Approve", exact: true, disabled: false }).waitFor();
+  const box = await card.getByRole("button", { name: "Approve", exact: true }).boundingBox();
+  const at = { x: box.x + box.width / 2, y: box.y + box.height / 2, button: "left", clickCount: 1 };
   const devtools = await page.context().newCDPSession(page);
   await devtools.send("Page.setWebLifecycleState", { state: "frozen" });
   link.cut();
+  // The page handles the tap when it is thawed.
+  const taps = ["mousePressed", "mouseReleased"].map((type) =>
+    devtools.send("Input.dispatchMouseEvent", { type, ...at }),
+  );
   await devtools.send("Page.setWebLifecycleState", { state: "active" });
+  await Promise.all(taps);
+  await card.getByText("Approved by olga").waitFor();
   await assertEachOnce(page);
   await page.getByRole("status").getByText("Connected").waitFor();
+  const tapped = join(stage.host.directory, "tapped");
+  await until("the command ran", async () => existsSync(tapped) && readFileSync(tapped, "utf8") !== "");
+  await cutAndReconnect(page, link);
+  assert.equal(readFileSync(tapped, "utf8"), "once\n");
   assert.deepEqual(page.problems, []);
-  await page.context().close();
+  for (const one of [page, other]) await one.context().close();
 });
 
 test("two people answer: the slower one sees who was first", async () => {
@@ -206,4 +222,28 @@ test("an ended sign-in says so, and leads back to the same place", async () => {
   await page.waitForURL(/\/hosts\/box$/);
   await page.getByRole("heading", { name: "Doctor" }).waitFor();
   for (const one of [page, other]) await one.context().close();
+});
+
+test("a late response from before the sign-in does not end it", async () => {
+  const page = await stage.page();
+  let release;
+  const released = new Promise((resolve) => (release = resolve));
+  // The real response to the first request, delivered late.
+  await page.route(
+    "**/auth/me",
+    async (route) => {
+      const response = await route.fetch();
+      await released;
+      await route.fulfill({ response });
+    },
+    { times: 1 },
+  );
+  const late = page.waitForResponse((response) => response.status() === 401);
+  await signIn(page, "olga");
+  release();
+  await (await late).finished();
+  await page.getByRole("link", { name: "Hosts", exact: true }).click();
+  await page.getByRole("link", { name: "Online" }).waitFor();
+  assert.deepEqual(page.problems, []);
+  await page.context().close();
 });
