@@ -57,7 +57,13 @@ try {
     hosts: ["/hosts", () => page.getByRole("link", { name: "Online" }).waitFor()],
     host: ["/hosts/box", () => page.getByRole("heading", { name: "Doctor" }).waitFor()],
     audit: ["/audit", () => page.getByText("user.sign_in").first().waitFor()],
-    settings: ["/settings", () => page.getByText("olga", { exact: true }).waitFor()],
+    settings: [
+      "/settings",
+      async () => {
+        await page.getByText("olga", { exact: true }).waitFor();
+        await page.getByRole("button", { name: "Turn on notifications" }).waitFor();
+      },
+    ],
     terminal: [`/runs/${run}/terminal`, () => onScreen(page, "FAILED")],
     activity: [`/runs/${run}/activity`, () => page.getByText("Run started").waitFor()],
     files: [
