@@ -11,6 +11,8 @@ use engine::process::{
     Containment, Cursor, ExitCause, ExitStatus, Item, ProcessId, Signal, Stream, TerminalSize,
 };
 use keeper_support::{House, PATIENCE, attach, eventually, gather, read_until};
+use rustix::process::{Pid, kill_process};
+use serde_json::json;
 use wire::keeper::Version;
 
 #[tokio::test]
@@ -361,4 +363,68 @@ async fn a_spare_keeper_leaves_with_its_daemon_and_leaves_nothing() {
     assert_eq!(keepers.list().await.len(), 2);
     drop(keepers);
     eventually("the spare is gone", || !has_spare()).await;
+}
+
+/// As with `kill -9` of a daemon whose keeper is slow: the next daemon finds no directory of the process, so it must not run.
+#[tokio::test]
+async fn a_keeper_whose_daemon_is_gone_starts_nothing() {
+    let house = House::new();
+    let keepers = house.keepers();
+    let first = keepers.start(house.shell("true"), "test").await.unwrap();
+    house.keeper_ends(&first.id).await;
+    let spare_pid = || {
+        let own = std::process::id().cast_signed();
+        let state = house.state().display().to_string();
+        let is_spare = |name: &String| name.starts_with(&state) && name.contains("/.new-");
+        let mut children = testkit::proc::children(own).into_iter();
+        children.find(|child| testkit::proc::descriptor_names(*child).iter().any(is_spare))
+    };
+    eventually("a spare is ready", || spare_pid().is_some()).await;
+    let number = spare_pid().unwrap();
+    let (spare, watched) = (Pid::from_raw(number).unwrap(), testkit::proc::watch(number));
+    kill_process(spare, rustix::process::Signal::STOP).unwrap();
+    eventually("the spare has stopped", || testkit::proc::state(number) == Some('T')).await;
+
+    let second = ProcessId("p_00000000000b".to_owned());
+    let (starting, effect) = (keepers.clone(), house.state().join("effect"));
+    let spec = house.shell(&format!("touch {}", effect.display()));
+    let start = tokio::spawn({
+        let id = second.clone();
+        async move { starting.start_as(id, spec, "test").await }
+    });
+    let job = std::fs::File::open(format!("/proc/{number}/fd/0")).unwrap();
+    eventually("the job is sent", || rustix::io::ioctl_fionread(&job).unwrap() > 0).await;
+    drop(job);
+    start.abort();
+    assert!(start.await.unwrap_err().is_cancelled());
+
+    let missing = house.keepers().find_started(&second).await;
+    assert!(matches!(missing, Err(Error::NoSuchProcess(_))), "{missing:?}");
+    kill_process(spare, rustix::process::Signal::CONT).unwrap();
+    let deadline = Instant::now() + PATIENCE;
+    assert!(tokio::task::spawn_blocking(move || watched.ends_before(deadline)).await.unwrap());
+    assert!(!effect.exists() && house.directories() == [first.id.0], "{:?}", house.directories());
+}
+
+#[tokio::test]
+async fn a_process_that_is_about_to_start_is_waited_for() {
+    let house = House::new();
+    let id = ProcessId("p_00000000000c".to_owned());
+    let directory = house.path(&id);
+    std::fs::create_dir_all(&directory).unwrap();
+    // As a keeper that has not started its process yet.
+    let life = std::fs::File::create(directory.join("life")).unwrap();
+    rustix::fs::flock(&life, rustix::fs::FlockOperation::LockExclusive).unwrap();
+    let keepers = house.keepers();
+    assert!(matches!(keepers.find(&id).await, Err(Error::NoSuchProcess(_))));
+    let finding = tokio::spawn({
+        let id = id.clone();
+        async move { keepers.find_started(&id).await }
+    });
+    let record = json!({ "by": "test", "face": "rexd", "argv": ["true"], "cwd": "/", "terminal": false, "started_at_ms": 1, "pid": 1,
+        "keeper_pid": 1, "protocol": 1, "boot_id": "" });
+    std::fs::write(directory.join("record.draft"), record.to_string()).unwrap();
+    assert!(!finding.is_finished(), "the keeper runs and has started nothing");
+    std::fs::rename(directory.join("record.draft"), directory.join("record.json")).unwrap();
+    assert_eq!(finding.await.unwrap().unwrap().id, id);
 }

@@ -17,6 +17,8 @@ use crate::core::state;
 
 /// The requester, command and start time.
 pub(super) const RECORD: &str = "record.json";
+/// The record before the process runs.
+pub(super) const RECORD_DRAFT: &str = "record.draft";
 /// The end of the process.
 pub(super) const STATUS: &str = "status.json";
 /// Reserved space for the status, so that a full disk cannot prevent its write.
@@ -79,6 +81,12 @@ impl KeeperDir {
             Err(rustix::io::Errno::WOULDBLOCK) => Ok(true),
             Err(error) => Err(error.into()),
         }
+    }
+
+    /// Whether a process is about to start: its keeper runs and has written no record yet.
+    pub(super) fn is_starting(&self) -> bool {
+        // In this order: a keeper that is alive after the look at the record may have written one.
+        self.is_alive().unwrap_or(true) && !self.path.join(RECORD).exists()
     }
 
     /// Whether the keeper has certainly ended.

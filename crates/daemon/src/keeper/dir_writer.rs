@@ -11,7 +11,7 @@ use engine::session::random_name;
 use rustix::fs::FlockOperation;
 use serde::Serialize;
 
-use super::dir::{KeeperDir, LIFE, LOG, RECORD, SOCKET, STATUS, STATUS_DRAFT, UNFINISHED};
+use super::dir::{KeeperDir, LIFE, LOG, RECORD, RECORD_DRAFT, SOCKET, STATUS, STATUS_DRAFT, UNFINISHED};
 use super::record::{EndRecord, ProcessRecord};
 use crate::core::state::{create_private_dir, private_dir_builder};
 
@@ -46,7 +46,7 @@ impl KeeperDirWriter {
         let life = private_file(&dir.path.join(LIFE))?;
         rustix::fs::flock(&life, FlockOperation::NonBlockingLockExclusive)?;
         life.write_all_at(&[0; 8], 0)?;
-        let record = private_file(&dir.path.join(RECORD))?;
+        let record = private_file(&dir.path.join(RECORD_DRAFT))?;
         let draft = private_file(&dir.path.join(STATUS_DRAFT))?;
         draft.write_all_at(&[b' '; STATUS_BYTES], 0)?;
         private_dir_builder().create(dir.path.join(LOG))?;
@@ -61,13 +61,18 @@ impl KeeperDirWriter {
         Ok(listener)
     }
 
-    /// Writes the record and renames the directory to its final name: from now on it is listed.
-    pub(super) fn publish(&mut self, id: &str, record: &ProcessRecord) -> io::Result<()> {
-        self.record.write_all_at(&json(record)?, 0)?;
+    /// Renames the directory to the name of its process, which is about to start. It is not listed yet.
+    pub(super) fn claim(&mut self, id: &str) -> io::Result<()> {
         let named = self.keepers.join(id);
         std::fs::rename(&self.dir.path, &named)?;
         self.dir.path = named;
         Ok(())
+    }
+
+    /// Writes the record: from now on the process is listed.
+    pub(super) fn publish(&self, record: &ProcessRecord) -> io::Result<()> {
+        self.record.write_all_at(&json(record)?, 0)?;
+        std::fs::rename(self.dir.path.join(RECORD_DRAFT), self.dir.path.join(RECORD))
     }
 
     /// Writes the status into its reserved space.

@@ -2,7 +2,7 @@
 
 use std::io::ErrorKind;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
 use engine::Error;
@@ -10,8 +10,7 @@ use engine::process::{
     Cursor, KeptProcess, KillOutcome, ProcessId, ProcessSpec, Signal, TerminalSize, TerminalState,
 };
 use engine::session::random_name;
-use link::task::OwnedTask;
-use link::task::Tasks;
+use link::task::{OwnedTask, Tasks};
 use tokio::sync::watch;
 
 use super::client::{self, KeeperClient};
@@ -24,6 +23,9 @@ use super::record::from_ms;
 use super::settings::KeeperSettings;
 use super::start::{self, IdleKeeper};
 use super::stored_output::StoredOutput;
+
+/// How often a process that is about to start is looked for.
+const START_INTERVAL: Duration = Duration::from_millis(10);
 
 /// A handle to all keepers of this user. Cheap to clone; dropping it does not affect them.
 #[derive(Debug, Clone)]
@@ -126,6 +128,15 @@ impl Keepers {
             })
         })
         .await?
+    }
+
+    /// The same for a process that a daemon may have been starting when it ended: waits until it runs or is not started.
+    pub async fn find_started(&self, id: &ProcessId) -> Result<ListedProcess, Error> {
+        let dir = self.dir(id)?;
+        while dir.is_starting() {
+            tokio::time::sleep(START_INTERVAL).await;
+        }
+        self.find(id).await
     }
 
     /// A detached process for a session to adopt, from a cursor on, whether it runs or has ended; and the number of lost

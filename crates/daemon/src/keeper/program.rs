@@ -9,8 +9,8 @@ use engine::audit::{AuditOutcome, AuditRecord, AuditSink as _, Detail};
 use engine::error::errno_text;
 use engine::process::{Cursor, LogReader, Process, ProcessSummary, Signal, TerminalSize};
 use engine::{Engine, EngineSettings, Error, Session};
-use link::task::OwnedTask;
-use link::task::Tasks;
+use link::task::{OwnedTask, Tasks};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use tokio::net::UnixListener;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::{Semaphore, watch};
@@ -132,10 +132,19 @@ impl PreparedKeeper {
             let reason = format!("cannot create {}: {}", path.display(), errno_text(&source));
             report(&StartReport::Failed { reason })
         };
-        let (dir_writer, listener) = match dir_writer {
+        let (mut dir_writer, listener) = match dir_writer {
             Ok(created) => created,
             Err(error) => return not_created(terms.keepers.path(), error),
         };
+        if let Err(error) = dir_writer.claim(&job.id) {
+            dir_writer.discard();
+            return not_created(terms.keepers.path(), error);
+        }
+        // In this order: the next daemon finds the directory, or this one starts nothing.
+        if is_daemon_gone() {
+            dir_writer.discard();
+            return Ok(());
+        }
         let started = match engine.open_session() {
             Ok(session) => start(session, job).await,
             Err(error) => Err(error),
@@ -147,7 +156,7 @@ impl PreparedKeeper {
                 return report(&StartReport::of(error));
             }
         };
-        let mut keeper = RunningKeeper { job, terms: &terms, dir_writer, process, stop_requested };
+        let keeper = RunningKeeper { job, terms: &terms, dir_writer, process, stop_requested };
         if let Err(error) = keeper.publish() {
             session.close().await;
             let path = keeper.dir_writer.dir.path.clone();
@@ -179,7 +188,7 @@ struct RunningKeeper<'k> {
 
 impl RunningKeeper<'_> {
     /// Publishes the directory and reports the start to the daemon.
-    fn publish(&mut self) -> io::Result<()> {
+    fn publish(&self) -> io::Result<()> {
         let description = self.process.description();
         let (pid, started_at_ms) = (self.process.pid().unwrap_or(0), to_ms(description.started_at));
         let record = ProcessRecord {
@@ -196,7 +205,7 @@ impl RunningKeeper<'_> {
             protocol: self.terms.protocol,
             boot_id: boot_id(),
         };
-        self.dir_writer.publish(&self.job.id, &record)?;
+        self.dir_writer.publish(&record)?;
         // A daemon that has exited can find the process in the list.
         let _reported = report(&StartReport::Running { pid, started_at_ms });
         Ok(())
@@ -331,6 +340,13 @@ fn install_signal_handlers() -> io::Result<(CancellationToken, Vec<OwnedTask<()>
         let _ignored = signal(kind)?;
     }
     Ok((stop, tasks))
+}
+
+/// Whether no process reads the report any more.
+fn is_daemon_gone() -> bool {
+    let stdout = rustix::stdio::stdout();
+    let mut report = [PollFd::new(&stdout, PollFlags::empty())];
+    poll(&mut report, Some(&Timespec::default())).is_ok() && report[0].revents().contains(PollFlags::ERR)
 }
 
 /// Sends the report to the daemon and detaches from its streams.

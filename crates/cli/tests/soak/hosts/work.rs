@@ -20,9 +20,16 @@ const LIFE: std::ops::Range<u64> = 2_000..20_000;
 const PAUSE: std::ops::Range<u64> = 50..900;
 /// Inputs and operations of one run that have not taken effect yet.
 const OUTSTANDING: usize = 3;
-/// Errors of the hub and the host that report that nothing was done. A host is unknown until it connects for the first time.
-const NOT_DONE: [&str; 5] =
-    ["host offline", "host busy", "unknown host_id", "unknown run_id", "the hub cannot access its database"];
+/// Errors of the hub and the host after which the same request may be sent again: nothing was done, or it is done once however
+/// often it is sent. A host is unknown until it connects for the first time.
+const REPEATABLE: [&str; 6] = [
+    "host offline",
+    "host offline: the outcome is not known; repeat the request with the same request_id",
+    "host busy",
+    "unknown host_id",
+    "unknown run_id",
+    "the hub cannot access its database",
+];
 
 /// Prints numbered lines, sometimes many at once, and each input as a line, until the input `end`.
 const PROGRAM: &str = r#"
@@ -245,10 +252,10 @@ impl Job {
     }
 }
 
-/// An error after which the request is sent again must report that nothing was done.
+/// An error after which the request is sent again must permit that.
 fn report_refusal(stage: &HostStage, work: Work, response: &Value) {
     let error = response["error"].as_str().unwrap_or_default();
-    if !NOT_DONE.contains(&error) {
+    if !REPEATABLE.contains(&error) {
         stage.counters.unanswered(work, format!("refused without a reason: {response}"));
     }
 }

@@ -254,7 +254,7 @@ impl Runs {
             self.restore_screen(&run).await;
             let attached = match keepers(core) {
                 Ok(keepers) if run.record.is_kept => {
-                    let found = keepers.find(&ProcessId(run.record.process.clone())).await;
+                    let found = keepers.find_started(&ProcessId(run.record.process.clone())).await;
                     if found.is_ok() && !has_started {
                         run.append(kind::RUN_STARTED, &started_event(&run.record)).await;
                     }
