@@ -46,6 +46,19 @@ fn a_server_that_follows_the_examples_is_enough() {
 }
 
 #[test]
+fn a_list_of_processes_that_the_server_cut_is_reported_as_such() {
+    let sandbox = Sandbox::new();
+    let listed = r#"{"processes":[{"process_id":"p_1","argv":["make"],"cwd":"/","pid":1,"status":"running","started_at":"2026-01-01T00:00:00Z","detached":true,"face":"rexd","cursor":0}],"truncated":true}"#;
+    let cases = format!("{EXAMPLES}\n*'\"exec.list\"'*) answer '{listed}';;");
+    let output = ended(&mut with_server(&sandbox, &cases, &["ps", "--json"]));
+    let printed: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!((&printed["truncated"], &printed["processes"][0]["argv"][0]), (&true.into(), &"make".into()));
+    let output = ended(&mut with_server(&sandbox, &cases, &["ps"]));
+    assert!(String::from_utf8_lossy(&output.stdout).contains("make"), "{output:?}");
+    assert!(String::from_utf8_lossy(&output.stderr).contains("the list is truncated"), "{output:?}");
+}
+
+#[test]
 fn a_server_of_another_version_is_told_by_it() {
     let sandbox = Sandbox::new();
     let cases = r#"*'"session.open"'*) answer '{"protocol":"rexd/9","sessions":["s_1"]}';;"#;

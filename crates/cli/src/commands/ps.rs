@@ -1,6 +1,6 @@
 //! `rex ps`: lists processes.
 
-use client::v1::{self, ExecListResult};
+use client::v1;
 
 use crate::app::App;
 use crate::args::PsArgs;
@@ -11,15 +11,18 @@ use crate::table::TextTable;
 /// Lists the processes of the target.
 pub(super) async fn run(app: &App, args: PsArgs) -> Result<CommandStatus, Failure> {
     let session = app.session().await?;
-    let processes = session.processes().await?;
+    let listed = session.call(&v1::ExecList { session_id: session.id() }).await?;
     session.close().await.ok();
     if app.json {
-        output::json_line(&ExecListResult { processes, truncated: false })?;
+        output::json_line(&listed)?;
         return Ok(CommandStatus::OK);
     }
     let (shown, ended): (Vec<_>, Vec<_>) =
-        processes.into_iter().partition(|process| args.all || process.status == "running");
+        listed.processes.into_iter().partition(|process| args.all || process.status == "running");
     table(&shown).print()?;
+    if listed.truncated {
+        output::note("the list is truncated: `rex prune` removes processes that have ended");
+    }
     if !ended.is_empty() {
         output::note(format_args!("{} exited processes are not shown: `rex ps -a` shows them", ended.len()));
     }
