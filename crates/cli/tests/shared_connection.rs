@@ -11,13 +11,13 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::json;
 use support::{run, text};
-use testkit::proc::watch;
+use testkit::proc::{survivors, watch};
 use testkit::programs::program;
 use testkit::sandbox::Sandbox;
 use testkit::sshd::Sshd;
 
 /// A machine behind ssh, as the target `far` and, without sharing, as `alone`. Each session adds the address of its
-/// connection and the process that serves it to a file.
+/// connection and the process that serves it to a file, and the pid of its daemon to another.
 struct Machine {
     sandbox: Sandbox,
     _sshd: Sshd,
@@ -31,7 +31,8 @@ impl Machine {
         let more = sandbox.read("ssh/config") + &sandbox.expand(ssh_config);
         sandbox.write("ssh/config", more);
         let command = sandbox.expand(&format!(
-            "echo \"$SSH_CONNECTION $PPID\" >> $DIR/connections; exec {} --stdio --config $DIR/config.toml",
+            "echo \"$SSH_CONNECTION $PPID\" >> $DIR/connections; echo $$ >> $DIR/daemons; \
+             exec {} --stdio --config $DIR/config.toml",
             program("rexd")
         ));
         let target =
@@ -114,6 +115,25 @@ fn a_command_on_an_open_connection_starts_no_ssh() {
     let failed = run(&machine.sandbox, &["-t", "far", "exec", "-n", "--", "true"]);
     let said = String::from_utf8(failed.stderr).unwrap();
     assert!(failed.status.code() == Some(255) && said.contains("config.toml:1"), "{said}");
+}
+
+#[test]
+fn no_daemon_is_left_after_the_commands_on_a_connection() {
+    let machine = Machine::start("");
+    for _ in 0..10 {
+        machine.connection("far");
+    }
+    let daemons: Vec<i32> = machine.sandbox.read("daemons").lines().map(|pid| pid.parse().unwrap()).collect();
+    assert_eq!(daemons.len(), 10);
+    let config = machine.sandbox.config().display().to_string();
+    // Another process may have the pid by now.
+    let is_daemon = |pid: &i32| {
+        std::fs::read_to_string(format!("/proc/{pid}/cmdline")).is_ok_and(|line| line.contains(&config))
+    };
+    let watched: Vec<_> = daemons.into_iter().map(watch).collect();
+    let left: Vec<_> = watched.into_iter().filter(|daemon| is_daemon(&daemon.pid)).collect();
+    // Without its client, a daemon waits for ten minutes.
+    assert_eq!(survivors(&left, Duration::from_secs(60)), Vec::<i32>::new());
 }
 
 #[test]
