@@ -28,7 +28,7 @@ use tmux::Tmux;
 /// A machine behind ssh, as the target `far`, which the commands use by default.
 struct Day {
     sandbox: Sandbox,
-    _sshd: Sshd,
+    sshd: Sshd,
 }
 
 impl Day {
@@ -46,7 +46,7 @@ impl Day {
             "defaultCwd": sandbox.root(),
         } } });
         sandbox.write("home/config/rexd/targets.json", registry.to_string());
-        Day { sandbox, _sshd: sshd }
+        Day { sandbox, sshd }
     }
 
     fn rex(&self, arguments: &[&str]) -> Command {
@@ -244,11 +244,19 @@ fn other_programs_use_the_connection() {
     let line =
         "git init -q repo && cd repo && git -c user.name=a -c user.email=a@b commit -q --allow-empty -m one";
     day.text(&["exec", "-c", line]);
-    let mut git = Command::new("git");
-    git.args(["clone", "-q"]).arg(format!("far:{}", day.path("root/repo").display())).arg(day.path("clone"));
-    git.env("GIT_SSH_COMMAND", &rsh).env("GIT_SSH_VARIANT", "ssh");
-    with_rex(git);
-    assert!(day.path("clone/.git").exists());
+    // git finds out by itself that the program takes the options of ssh.
+    let repository = day.path("root/repo").display().to_string();
+    let port = day.sshd.port();
+    for (url, clone) in [
+        (format!("far:{repository}"), "clone"),
+        (format!("ssh://far{repository}"), "by-url"),
+        (format!("ssh://far:{port}{repository}"), "by-port"),
+    ] {
+        let mut git = Command::new("git");
+        git.args(["clone", "-q", &url]).arg(day.path(clone)).env("GIT_SSH_COMMAND", &rsh);
+        with_rex(git);
+        assert!(day.path(clone).join(".git").exists(), "{url}");
+    }
 }
 
 #[test]

@@ -37,6 +37,7 @@ fn an_alias_comes_first_and_what_cannot_be_done_is_refused() {
     let output =
         run(&sandbox, &["rsh", "-p", "2222", "-l", "ada", "-4", "box", "--", "printf", "%s", "'a  b'"]);
     assert_eq!((output.stdout.as_slice(), output.status.code()), (&b"a  b"[..], Some(0)), "{output:?}");
+    assert_eq!(run(&sandbox, &["rsh", "ada@box", "echo hi"]).stdout, b"hi\n");
     assert_eq!(run(&sandbox, &["rsh", "-G", "box"]).stdout, b"hostname box\n");
     for (words, word) in [
         (&["-N", "box"][..], "unsupported option -N"),

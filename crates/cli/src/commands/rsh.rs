@@ -93,20 +93,25 @@ fn variables(line: &RshCommandLine) -> Vec<(String, String)> {
     found.collect()
 }
 
-/// The target of the host: an alias first, then a machine that ssh reaches.
+/// The target of `[USER@]HOST`: an alias first, then a machine that ssh reaches.
 fn choose(line: &RshCommandLine) -> Result<Choice, Failure> {
-    let name = line.host.as_str();
+    let host = line.host.strip_prefix("ssh://").unwrap_or(&line.host);
+    let (user, name) = match host.rsplit_once('@') {
+        Some((user, name)) => (Some(user.to_owned()), name),
+        None => (None, host),
+    };
     let mut choice = match name == "local" || route::is_alias(name)? {
         true => route::choose_once(name)?,
         false => {
-            let address = format!("ssh:{}", name.strip_prefix("ssh://").unwrap_or(name));
-            let target = address.parse().map_err(|error: client::target::ParseTargetError| {
-                Failure::new(error.to_string()).hint("`rex target list` shows the aliases")
-            })?;
+            let target =
+                format!("ssh:{host}").parse().map_err(|error: client::target::ParseTargetError| {
+                    Failure::new(error.to_string()).hint("`rex target list` shows the aliases")
+                })?;
             Choice { target, alias: None, cwd: None, rule: Rule::Flag, warnings: Vec::new() }
         }
     };
     if let Target::Ssh(ssh) = &mut choice.target {
+        ssh.user = user.or(ssh.user.take());
         apply(line, ssh);
         if !ssh.is_plain() {
             let message = "the user must be a plain name, without spaces and shell characters";
