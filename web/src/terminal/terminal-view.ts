@@ -9,8 +9,8 @@ import { type OutputData, OutputQueue } from "./output-queue.ts";
 import { DARK, LIGHT } from "./themes.ts";
 
 const SCROLLBACK_LINES = 10_000;
-/** A size that needs a smaller font is scrolled instead. */
-const SMALLEST_FONT = 6;
+/** In CSS pixels: a smaller font is not legible on a phone. A size that needs one is scrolled instead. */
+const SMALLEST_FONT = 9;
 
 export interface Size {
   cols: number;
