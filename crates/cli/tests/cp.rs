@@ -15,6 +15,7 @@ use std::os::unix::net::UnixListener;
 use serde_json::Value;
 use support::{rex, run, text};
 use testkit::programs::program;
+use testkit::proxy::{Direction, Proxy};
 use testkit::sandbox::Sandbox;
 use testkit::sshd::Sshd;
 use trees::{noise, tree};
@@ -256,19 +257,27 @@ fn what_is_on_one_target_is_copied_there_and_between_two_it_passes_through_us() 
     sandbox.write("root/src/leaf", "text");
     sandbox.write("root/src/large", noise(2 << 20));
     fs::create_dir(sandbox.path("root/dir")).unwrap();
-    cp(&sandbox, &[":src", ":dir/"]);
+    let summary = cp(&sandbox, &[":src", ":dir/"]);
+    assert_eq!((&summary["files"], &summary["bytes"]), (&2.into(), &((2 << 20) + 4).into()));
     assert_eq!(tree(&sandbox.path("root/src")), tree(&sandbox.path("root/dir/src")));
     cp(&sandbox, &[":src", ":again"]);
-    cp(&sandbox, &[":src", ":again"]);
+    assert_eq!(cp(&sandbox, &[":src", ":again"])["skipped"], 2);
     assert_eq!(tree(&sandbox.path("root/src")), tree(&sandbox.path("root/again")));
-    cp(&sandbox, &[":src/leaf", ":named"]);
+    assert!(text(&sandbox, &["cp", ":src/leaf", ":named"]).starts_with("copied 1 file (4 B) in "));
     assert_eq!(sandbox.read("root/named"), "text");
     let served = testkit::serve::ServedDaemon::start(&program("rexd"), &sandbox);
-    let unix = format!("unix:{}", served.addresses.unix.display());
-    text(&sandbox, &["target", "add", "far", &unix]);
-    let summary = cp(&sandbox, &[":src", &format!("far:{}/through", sandbox.root().display())]);
+    let proxy = Proxy::start(&served.addresses, &sandbox.path("."));
+    text(&sandbox, &["target", "add", "far", &format!("unix:{}", proxy.addresses.unix.display())]);
+    let far = |name: &str| format!("far:{}/{name}", sandbox.root().display());
+    let passed = || proxy.passed(Direction::Daemon) + proxy.passed(Direction::Client);
+    cp(&sandbox, &[&far("src"), &far("new/there")]);
+    assert!(passed() < 1 << 20, "the large file is not transferred: {} bytes", passed());
+    let summary = cp(&sandbox, &[":src", &far("through")]);
     assert_eq!(summary["files"], 2);
-    assert_eq!(tree(&sandbox.path("root/src")), tree(&sandbox.path("root/through")));
+    assert!(passed() > 2 << 20);
+    for copy in ["root/new/there", "root/through"] {
+        assert_eq!(tree(&sandbox.path("root/src")), tree(&sandbox.path(copy)));
+    }
 }
 
 #[test]

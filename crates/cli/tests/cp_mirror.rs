@@ -198,6 +198,34 @@ fn a_copy_that_contains_its_source_deletes_nothing() {
 }
 
 #[test]
+fn a_copy_within_a_target_is_a_mirror_too() {
+    let sandbox = Sandbox::new();
+    for (name, size) in [("a.c", 3), ("a.o", 3), ("deep/large", (2 << 20) + 1)] {
+        sandbox.write(&format!("root/src/{name}"), noise(size));
+    }
+    symlink("a.c", sandbox.path("root/src/link")).unwrap();
+    for (name, mode) in [("deep", 0o750), ("deep/large", 0o400)] {
+        let path = sandbox.path(format!("root/src/{name}"));
+        fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+    }
+    sandbox.write("root/copy/extra", "x");
+    let line = text(&sandbox, &["cp", "--exclude", "*.o", "--delete", ":src", ":copy"]);
+    assert!(
+        line.starts_with("copied 2 files (2.0 MiB), 1 link in ") && line.ends_with(", 1 deleted\n"),
+        "{line}"
+    );
+    assert_eq!(names(&sandbox.path("root/copy")), ["a.c", "deep", "deep/large", "link"]);
+    assert_eq!(fs::read_link(sandbox.path("root/copy/link")).unwrap(), Path::new("a.c"));
+    let about = |top: &str, name: &str| {
+        let path = sandbox.path(format!("root/{top}/{name}"));
+        (fs::metadata(&path).unwrap().permissions().mode(), fs::read(path).unwrap_or_default())
+    };
+    for name in ["deep", "deep/large"] {
+        assert!(about("src", name) == about("copy", name), "{name}");
+    }
+}
+
+#[test]
 fn a_directory_that_cannot_be_copied_completely_deletes_nothing() {
     let sandbox = Sandbox::new();
     sandbox.write("src/file", "new");
@@ -219,9 +247,10 @@ fn modification_times_are_kept_in_both_directions() {
     }
     cp(&sandbox, &["../src", ":there"]);
     cp(&sandbox, &[":there", "../back"]);
+    cp(&sandbox, &[":there", ":within"]);
     let has_time = |name: &str| fs::metadata(sandbox.path(name)).unwrap().modified().unwrap() == time;
-    for name in ["root/there/small", "root/there/large", "back/small", "back/large"] {
-        assert!(has_time(name), "{name}");
+    for top in ["root/there", "back", "root/within"] {
+        assert!(has_time(&format!("{top}/small")) && has_time(&format!("{top}/large")), "{top}");
     }
     let now = SystemTime::now();
     for name in ["root/there/small", "back/large"] {

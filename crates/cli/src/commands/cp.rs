@@ -72,23 +72,19 @@ async fn copy(
     }
     let (from, paths) = resolve_all(target, options.json, &args.sources)?;
     let (to, path) = resolve(target, options.json, &args.destination)?;
-    match (from, to) {
-        (None, None) => Err(both_local()),
-        (Some(one), Some(other)) if one.choice.target == other.choice.target && !options.selects() => {
+    let (one, other) = match (from, to) {
+        (None, None) => return Err(both_local()),
+        (Some(one), Some(other)) if one.choice.target == other.choice.target => {
             let session = one.session().await?;
-            let done = copy::copy_within_target(&session, &paths, &path, options).await;
-            close(&[Some(session)]).await;
-            done
+            (Some(session.clone()), Some(session))
         }
-        (one, other) => {
-            let (one, other) = (open(one).await?, open(other).await?);
-            let sessions = [one.clone(), other.clone()];
-            let sources = CopySources { session: one, paths };
-            let done = copy::copy(sources, CopyDestination { session: other, path }, options).await;
-            close(&sessions).await;
-            done
-        }
-    }
+        (one, other) => (open(one).await?, open(other).await?),
+    };
+    let sessions = [one.clone(), other.clone()];
+    let sources = CopySources { session: one, paths };
+    let done = copy::copy(sources, CopyDestination { session: other, path }, options).await;
+    close(&sessions).await;
+    done
 }
 
 /// Copies standard input to a file on a target, or such a file to standard output.

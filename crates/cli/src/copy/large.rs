@@ -1,6 +1,7 @@
 //! LargeCopy: copies a large file in chunks, several in flight, to a partial file that is renamed when it is complete.
 //!
-//! An earlier partial file is resumed if its hash is the hash of the same number of bytes of the source.
+//! An earlier partial file is resumed if its hash is the hash of the same number of bytes of the source. If both ends are on
+//! one target, the server copies the contents and none are transferred.
 
 use std::collections::VecDeque;
 use std::fs::File;
@@ -23,6 +24,8 @@ use super::stats::CopyStats;
 pub(super) const PIECE: u64 = 1024 * 1024;
 /// Chunks read ahead, and chunks written ahead.
 const MAX_IN_FLIGHT: usize = 6;
+/// The attributes of a partial file until it is complete.
+const PRIVATE: FileAttributes = FileAttributes { mode: Some(0o600), mtime: None };
 
 /// One large file and its destination.
 #[derive(Debug, Clone)]
@@ -73,12 +76,41 @@ impl LargeCopy {
     ) -> Result<(), CopyError> {
         let to = self.resolve_link(target).await?;
         let part = names::part(&to);
+        if let Some(remote) = on_one_target(source, target) {
+            return self.copy_within(remote, (&part, &to), stats).await;
+        }
         self.copy_to(source, target, (&part, &to), stats).await.map_err(|error| match error.is_disk_full {
             true => {
                 error.hint(format!("free some space and copy again to resume: {part} is kept until then"))
             }
             false => error,
         })
+    }
+
+    /// Lets the server copy the contents, which are not transferred. A partial file of this copy is not resumed.
+    async fn copy_within(
+        &self,
+        remote: &RemoteEnd,
+        (part, to): (&str, &str),
+        stats: &Arc<CopyStats>,
+    ) -> Result<(), CopyError> {
+        // The server keeps the mode of the file that it replaces, so the contents are private until they have their final mode.
+        remote.write(part, b"", "replace", PRIVATE).await?;
+        if let Err(error) = remote.copy(&self.from, part).await {
+            // The first error is the one to report.
+            remote.remove(part).await.ok();
+            return Err(error);
+        }
+        remote.write(part, b"", "append", self.attributes).await?;
+        stats.sent(self.size);
+        if self.verify {
+            let _verifying = stats.verifying();
+            let (source, held) = tokio::try_join!(remote.hash(&self.from, None), remote.hash(part, None))?;
+            if source.text != held.text {
+                return Err(local_end::changed(&self.from));
+            }
+        }
+        remote.commit(part, to).await
     }
 
     async fn copy_to(
@@ -263,6 +295,16 @@ impl LargeCopy {
     }
 }
 
+/// The end of a copy whose ends are on one target.
+fn on_one_target<'a>(source: &'a CopyEndpoint, target: &CopyEndpoint) -> Option<&'a RemoteEnd> {
+    match (source, target) {
+        (CopyEndpoint::Remote(one), CopyEndpoint::Remote(other)) => {
+            (one.session.target() == other.session.target()).then_some(one)
+        }
+        _ => None,
+    }
+}
+
 /// The hash of the first bytes of a local file, as text and as a state to continue.
 async fn prefix_of_local(
     path: String,
@@ -332,11 +374,11 @@ impl PieceSink {
                 oldest.join().await??;
             }
         }
-        // The first chunk replaces an earlier partial file. It is private until it has its final mode.
+        // The first chunk replaces an earlier partial file.
         let how = if at == 0 { "replace" } else { "append" };
         let attributes = match is_last {
             true => *attributes,
-            false => FileAttributes { mode: Some(0o600), mtime: None },
+            false => PRIVATE,
         };
         let (remote, part) = (remote.clone(), part.clone());
         // Requests are queued at their first poll, and tasks are first polled in the order they are spawned.

@@ -9,7 +9,7 @@
 //! | `overlap` | whether one end of a copy contains the other |
 //! | `stream` | copies from standard input and to standard output |
 //! | `job` | concurrent copies of files, with retries |
-//! | `large` | a file in chunks, to a partial file that is renamed when it is complete |
+//! | `large` | a large file, to a partial file that is renamed when it is complete; in chunks, or within one target |
 //! | `names` | paths, and the names of partial files |
 //! | `stats`, `progress` | counters and the progress line |
 //!
@@ -54,7 +54,7 @@ mod tree;
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use client::{Session, v1};
+use client::Session;
 
 use crate::failure::{CommandStatus, Failure};
 use crate::output;
@@ -107,13 +107,6 @@ pub struct CopyOptions {
     pub exclude: Vec<String>,
     /// Leave out of a tree what its `.gitignore` files exclude.
     pub gitignore: bool,
-}
-
-impl CopyOptions {
-    /// Whether the contents of a tree decide what is copied, so that the server cannot copy the whole of it.
-    pub fn selects(&self) -> bool {
-        self.follow || self.delete || self.gitignore || !self.exclude.is_empty()
-    }
 }
 
 /// Copies; reports files that fail on stderr and returns status 1 if there are any.
@@ -192,42 +185,6 @@ fn summarize(stats: &CopyStats, options: &CopyOptions) -> Result<CommandStatus, 
         (false, true) => {}
     }
     Ok(if summary.failed == 0 { CommandStatus::OK } else { CommandStatus::UNSUCCESSFUL })
-}
-
-/// Copies within one target, without transferring the contents.
-pub async fn copy_within_target(
-    session: &Session,
-    sources: &[String],
-    target: &str,
-    options: &CopyOptions,
-) -> Result<CommandStatus, Failure> {
-    let stats = Arc::new(CopyStats::new(options.json));
-    let end = CopyEndpoint::Remote(RemoteEnd { session: session.clone(), verify: false });
-    let job = Arc::new(CopyJob { source: end.clone(), target: end, verify: false, stats: stats.clone() });
-    for source in sources {
-        let (from, to, is_one_of_several) = (source.clone(), target.to_owned(), sources.len() > 1);
-        let run = CopyRun { job: job.clone(), from, to, is_one_of_several, options };
-        let (from, found, to) = async {
-            let (from, found) = run.source().await?;
-            let to = match found.kind {
-                FileKind::Dir => run.tree_target().await?.0,
-                _ => run.file_target().await?.0,
-            };
-            Ok((from, found, to))
-        }
-        .await
-        .map_err(|error: CopyError| error.failure)?;
-        let params = v1::FsCopy { from, to, recursive: true, overwrite: true, ..v1::FsCopy::default() };
-        session.files().copy(params).await?;
-        if found.kind != FileKind::Dir {
-            stats.copied(found.size);
-        }
-    }
-    match options.json {
-        true => summarize(&stats, options),
-        // The contents of a directory are not counted here.
-        false => Ok(CommandStatus::OK),
-    }
 }
 
 fn end(session: Option<&Session>, options: &CopyOptions) -> Result<CopyEndpoint, Failure> {

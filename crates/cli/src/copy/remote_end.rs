@@ -207,6 +207,13 @@ impl RemoteEnd {
         self.session.files().rename(part, target, true).await.map_err(error("write", target))
     }
 
+    /// Copies a file within the target, and replaces what is there.
+    pub(super) async fn copy(&self, from: &str, to: &str) -> Result<(), CopyError> {
+        let (from, to) = (from.to_owned(), to.to_owned());
+        let params = v1::FsCopy { from, to: to.clone(), overwrite: true, ..v1::FsCopy::default() };
+        self.session.files().copy(params).await.map_err(error("write", &to))
+    }
+
     /// The text of a symbolic link.
     pub(super) async fn read_link(&self, path: &str) -> Result<String, CopyError> {
         let found = self.session.files().stat(path).await.map_err(error("stat", path))?;
