@@ -9,9 +9,11 @@ mod trees;
 use std::fs;
 use std::io::{BufRead as _, BufReader, Read as _};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Command, Output, Stdio};
+use std::time::Instant;
 
 use support::{rex, run, text};
+use testkit::daemon::PATIENCE;
 use testkit::programs::program;
 use testkit::proxy::{CutKind, Proxy};
 use testkit::sandbox::Sandbox;
@@ -55,15 +57,22 @@ fn a_target_that_disappears_ends_attach_and_logs_with_an_error() {
     text(&sandbox, &["-t", &direct, "kill", "job"]);
 }
 
-/// A small file system in the root, as `disk`; `None` where mounting is not permitted.
+/// A small file system.
 struct SmallDisk(PathBuf);
 
 impl SmallDisk {
-    fn mount(path: PathBuf) -> Option<SmallDisk> {
+    fn mount(path: PathBuf, size: &str) -> SmallDisk {
         fs::create_dir_all(&path).unwrap();
-        let mount = ["-t", "tmpfs", "-o", "size=8m,mode=700", "none"];
-        let mounted = Command::new("mount").args(mount).arg(&path).stderr(Stdio::null()).status();
-        mounted.is_ok_and(|status| status.success()).then_some(SmallDisk(path))
+        let options = format!("size={size},mode=700");
+        let mounted =
+            Command::new("mount").args(["-t", "tmpfs", "-o", &options, "none"]).arg(&path).output().unwrap();
+        assert!(mounted.status.success(), "no disk to fill: run as root, with CAP_SYS_ADMIN: {mounted:?}");
+        SmallDisk(path)
+    }
+
+    /// Removes it while programs use it; its directory is empty then.
+    fn unmount(&self) {
+        assert!(Command::new("umount").arg("-l").arg(&self.0).status().unwrap().success());
     }
 
     fn names(&self) -> Vec<String> {
@@ -77,7 +86,8 @@ impl SmallDisk {
 
 impl Drop for SmallDisk {
     fn drop(&mut self) {
-        let _unmounted = Command::new("umount").arg("-l").arg(&self.0).status();
+        // It may be gone already.
+        let _unmounted = Command::new("umount").arg("-l").arg(&self.0).stderr(Stdio::null()).status();
     }
 }
 
@@ -87,7 +97,7 @@ fn a_disk_that_is_full_in_the_middle_of_a_copy_keeps_the_old_file_and_the_partia
     sandbox.write("large", noise(24 << 20));
     sandbox.write("root/large", noise(24 << 20));
     for (from, to, disk) in [("../large", ":disk/copy", "root/disk"), (":large", "../other/copy", "other")] {
-        let Some(disk) = SmallDisk::mount(sandbox.path(disk)) else { return };
+        let disk = SmallDisk::mount(sandbox.path(disk), "8m");
         fs::write(disk.0.join("copy"), "old").unwrap();
         let output = run(&sandbox, &["cp", from, to]);
         let said = String::from_utf8(output.stderr).unwrap();
@@ -106,7 +116,7 @@ fn a_disk_that_is_full_in_the_middle_of_a_copy_keeps_the_old_file_and_the_partia
 #[test]
 fn a_tree_whose_disk_is_full_names_what_is_missing() {
     let sandbox = Sandbox::new();
-    let Some(disk) = SmallDisk::mount(sandbox.path("root/disk")) else { return };
+    let disk = SmallDisk::mount(sandbox.path("root/disk"), "8m");
     for name in ["a", "b", "c", "d", "e", "f", "g", "h"] {
         sandbox.write(&format!("tree/{name}"), noise(2 << 20));
     }
@@ -120,5 +130,89 @@ fn a_tree_whose_disk_is_full_names_what_is_missing() {
             .file_name()
             .is_some_and(|name| Path::new(name).extension().is_some_and(|end| end == "rex-part"));
         assert!(is_part || fs::read(&path).unwrap() == noise(2 << 20), "{} is half written", path.display());
+    }
+}
+
+/// A slow copy of a large file to or from a served target.
+struct SlowCopy {
+    sandbox: Sandbox,
+    _served: ServedDaemon,
+    proxy: Proxy,
+}
+
+/// The source, the destination, and its directory.
+const BOTH_WAYS: [(&str, &str, &str); 2] =
+    [("../large", ":$ROOT/disk/copy", "root/disk"), (":$ROOT/large", "../disk/copy", "disk")];
+const LARGE: usize = 16 << 20;
+
+impl SlowCopy {
+    fn new() -> SlowCopy {
+        let sandbox = Sandbox::new();
+        sandbox.write("large", noise(LARGE));
+        sandbox.write("root/large", noise(LARGE));
+        let served = ServedDaemon::start(&program("rexd"), &sandbox);
+        let proxy = Proxy::start(&served.addresses, &sandbox.path("."));
+        SlowCopy { sandbox, _served: served, proxy }
+    }
+
+    /// Copies over an old file, and loses the directory when a part of the new one is there.
+    fn run(&self, options: &[&str], way: (&str, &str, &str), lose: impl FnOnce(&Path)) -> Output {
+        let (from, to, directory) = way;
+        let [from, to] = [from, to].map(|path| self.sandbox.expand(path));
+        self.sandbox.write(&format!("{directory}/copy"), "old");
+        self.proxy.throttle(Some(8 * 1024));
+        let target = format!("unix:{}", self.proxy.addresses.unix.display());
+        let words = [&["-t", &target, "cp"], options, &[&from, &to]].concat();
+        let mut copy = rex(&self.sandbox, &words);
+        let copy = copy.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        self.sandbox.grows(&format!("{directory}/.copy.rex-part"), 1 << 20, Instant::now() + PATIENCE);
+        lose(&self.sandbox.path(directory));
+        self.proxy.throttle(None);
+        copy.wait_with_output().unwrap()
+    }
+}
+
+/// The copy is complete in the directory that is there now, or it failed with a hint and nothing is there.
+fn is_whole_or_absent(output: &Output, directory: &Path) {
+    let said = String::from_utf8_lossy(&output.stderr);
+    let copied = fs::read(directory.join("copy"));
+    match output.status.code() {
+        Some(0) => assert!(copied.unwrap() == noise(LARGE), "{said}"),
+        status => {
+            assert!(matches!(status, Some(1 | 255)) && said.contains("hint:"), "{status:?}: {said}");
+            assert!(copied.is_err(), "{said}");
+        }
+    }
+}
+
+#[test]
+fn a_disk_that_is_lost_in_the_middle_of_a_copy_leaves_nothing_half_written() {
+    let slow = SlowCopy::new();
+    for options in [&[][..], &["--no-verify"]] {
+        for way in BOTH_WAYS {
+            let disk = SmallDisk::mount(slow.sandbox.path(way.2), "48m");
+            let output = slow.run(options, way, |_| disk.unmount());
+            is_whole_or_absent(&output, &disk.0);
+            fs::remove_dir_all(&disk.0).unwrap();
+        }
+    }
+}
+
+#[test]
+fn a_directory_that_is_lost_in_the_middle_of_a_copy_is_reported() {
+    let slow = SlowCopy::new();
+    for way in BOTH_WAYS {
+        let gone = slow.sandbox.path("gone");
+        let output = slow.run(&[], way, |directory| {
+            fs::rename(directory, &gone).unwrap();
+            fs::write(directory, "a file in its place").unwrap();
+        });
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(255), "{said}");
+        assert!(said.contains("disk/") && said.contains("hint:"), "{said}");
+        assert_eq!(slow.sandbox.read(way.2), "a file in its place");
+        assert_eq!(slow.sandbox.read("gone/copy"), "old");
+        fs::remove_dir_all(gone).unwrap();
+        fs::remove_file(slow.sandbox.path(way.2)).unwrap();
     }
 }

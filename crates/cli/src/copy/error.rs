@@ -50,6 +50,18 @@ impl CopyError {
         if !self.failure.message.contains(path) {
             self.failure.message = format!("cannot {action} {path}: {}", self.failure.message);
         }
+        self.with_write_hint(action)
+    }
+
+    /// Adds a hint to an error of a write that has none.
+    fn with_write_hint(mut self, action: &str) -> CopyError {
+        let hint = match self.is_disk_full {
+            true => "free some space and copy again",
+            false => "check that its directory exists and can be written, then copy again",
+        };
+        if action == "write" && self.scope == ErrorScope::File {
+            self.failure.hint.get_or_insert_with(|| hint.to_owned());
+        }
         self
     }
 
@@ -58,7 +70,8 @@ impl CopyError {
         let start = format!("cannot {action} {path}");
         move |error| {
             let is_disk_full = error.raw_os_error().is_some_and(|errno| is_disk_full(errno.into()));
-            CopyError { is_disk_full, ..CopyError::file(format!("{start}: {error}")) }
+            let error = CopyError { is_disk_full, ..CopyError::file(format!("{start}: {error}")) };
+            error.with_write_hint(action)
         }
     }
 }
