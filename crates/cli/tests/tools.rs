@@ -4,6 +4,7 @@
 mod mcp;
 
 use mcp::McpWorkspace;
+use mcp::raw_http::StatelessClient;
 use serde_json::{Value, json};
 
 impl McpWorkspace {
@@ -53,12 +54,21 @@ fn the_exit_code_and_both_streams_are_told() {
     assert!(words(&silent).ends_with(" has ended]\n(no output)"), "{silent}");
 }
 
+/// 1,000 lines in each of 100 runs, through one server.
 #[test]
 fn lines_of_both_streams_keep_their_order() {
     let place = McpWorkspace::open();
-    let command = "for i in {1..300}; do echo out $i; echo err $i >&2; done";
-    let expected: Vec<_> = (1..=300).flat_map(|i| [format!("out {i}"), format!("err {i}")]).collect();
-    assert_eq!(output(&place.ok("bash", json!({ "command": command }))), expected.join("\n"));
+    let token = "the-token-of-a-caller";
+    let server = place.serve_http_with(Some(token), &[mcp::PATIENT]);
+    let client = StatelessClient::new(&server, token, json!({}));
+    let command = "for i in {1..500}; do echo out $i; echo err $i >&2; done";
+    let expected: Vec<_> = (1..=500).flat_map(|i| [format!("out {i}"), format!("err {i}")]).collect();
+    // The first result describes the target.
+    client.call("bash", json!({ "command": "true" }));
+    for run in 1..=100 {
+        let ran = client.call("bash", json!({ "command": command }));
+        assert_eq!(output(&ran), expected.join("\n"), "run {run}");
+    }
 }
 
 #[test]
