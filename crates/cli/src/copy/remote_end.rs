@@ -13,6 +13,8 @@ const HASH: &str = "sha256";
 const DEFAULT_READ: u64 = 64 * 1024;
 /// The maximum number of symbolic links to follow, as in Linux.
 const MAX_LINKS: usize = 40;
+/// How often a request is sent whose session is lost.
+const MAX_ATTEMPTS: usize = 4;
 
 /// The remote end of a copy.
 #[derive(Debug, Clone)]
@@ -33,15 +35,19 @@ pub(super) struct FileHash {
 impl RemoteEnd {
     /// The metadata of a path, without following symbolic links.
     pub(super) async fn stat(&self, path: &str) -> Result<Option<FileMeta>, CopyError> {
-        let found = self.session.files().stat(path).await.map_err(error("stat", path))?;
-        Ok(meta(&found))
+        Ok(meta(&self.look(path).await?))
+    }
+
+    async fn look(&self, path: &str) -> Result<v1::FsStatResult, CopyError> {
+        let files = self.session.files();
+        repeat(|| files.stat(path)).await.map_err(error("stat", path))
     }
 
     /// Follows symbolic links; returns the final path and its metadata.
     pub(super) async fn follow(&self, path: &str) -> Result<Option<(String, FileMeta)>, CopyError> {
         let mut path = path.to_owned();
         for _ in 0..MAX_LINKS {
-            let found = self.session.files().stat(&path).await.map_err(error("stat", &path))?;
+            let found = self.look(&path).await?;
             match (meta(&found), &found.symlink_target) {
                 (Some(FileMeta { kind: FileKind::Link, .. }), Some(text)) => path = names::lead(&path, text),
                 (found, _) => return Ok(found.map(|found| (path, found))),
@@ -52,8 +58,7 @@ impl RemoteEnd {
 
     /// The absolute path, which may not exist.
     pub(super) async fn absolute(&self, path: &str) -> Result<String, CopyError> {
-        let found = self.session.files().stat(path).await.map_err(error("stat", path))?;
-        Ok(found.path)
+        Ok(self.look(path).await?.path)
     }
 
     /// The absolute path with all symbolic links resolved that the server shows; the end of it may not exist.
@@ -73,7 +78,7 @@ impl RemoteEnd {
         let ends = path.match_indices('/').map(|(at, _)| at).filter(|at| *at > 0).chain([path.len()]);
         for end in ends {
             let (start, rest) = path.split_at(end);
-            let found = match self.session.files().stat(start).await.map_err(error("stat", start)) {
+            let found = match self.look(start).await {
                 // A directory above the roots of the server.
                 Err(error) if error.scope == ErrorScope::File => continue,
                 found => found?,
@@ -88,7 +93,8 @@ impl RemoteEnd {
     /// Lists the entries of a directory.
     pub(super) async fn list(&self, path: &str) -> Result<Vec<Result<ListedEntry, CopyError>>, CopyError> {
         let params = v1::FsList { path: path.to_owned(), ..v1::FsList::default() };
-        let listed = self.session.files().list(params).await.map_err(error("list", path))?;
+        let files = self.session.files();
+        let listed = repeat(|| files.list(params.clone())).await.map_err(error("list", path))?;
         if listed.truncated {
             return Err(CopyError::file(format!("cannot list {path}: the server truncates the list")));
         }
@@ -107,7 +113,8 @@ impl RemoteEnd {
 
     /// The hash of a file, or of its first bytes.
     pub(super) async fn hash(&self, path: &str, first: Option<u64>) -> Result<FileHash, CopyError> {
-        let found = self.session.files().stat_hash(path, first).await.map_err(error("hash", path))?;
+        let files = self.session.files();
+        let found = repeat(|| files.stat_hash(path, first)).await.map_err(error("hash", path))?;
         let meta = meta(&found);
         match (found.hash, found.hash_bytes, meta) {
             (Some(text), Some(bytes), Some(meta)) => Ok(FileHash { text, bytes, meta }),
@@ -216,7 +223,7 @@ impl RemoteEnd {
 
     /// The text of a symbolic link.
     pub(super) async fn read_link(&self, path: &str) -> Result<String, CopyError> {
-        let found = self.session.files().stat(path).await.map_err(error("stat", path))?;
+        let found = self.look(path).await?;
         found.symlink_target.ok_or_else(|| {
             CopyError::file(format!("cannot copy {path}: it changed during the copy"))
                 .hint("copy it again when no program writes to it")
@@ -257,6 +264,21 @@ impl RemoteEnd {
     /// The maximum number of bytes of one read.
     pub(super) fn max_read(&self) -> u64 {
         self.session.open_result().limits.max_file_read_bytes.unwrap_or(DEFAULT_READ).max(1)
+    }
+}
+
+/// Sends a request that changes nothing, and sends it again if the session was lost with its connection: a server does not
+/// keep a session that has changed nothing.
+async fn repeat<T, F>(request: impl Fn() -> F) -> Result<T, client::Error>
+where
+    F: Future<Output = Result<T, client::Error>>,
+{
+    let mut attempts = 1;
+    loop {
+        match request().await {
+            Err(client::Error::Lost(_)) if attempts < MAX_ATTEMPTS => attempts += 1,
+            done => return done,
+        }
     }
 }
 
