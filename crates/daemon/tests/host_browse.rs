@@ -3,35 +3,9 @@
 
 mod host_support;
 
-use host_support::{HostProcess, HubConnection, ScriptedHub, Stored};
+use host_support::{HubConnection, Stored, rpc, with_ended_run};
 use serde_json::{Value, json};
 use testkit::sandbox::Sandbox;
-
-/// A host with an ended run, a hub, and what the hub has.
-async fn with_ended_run(sandbox: &Sandbox) -> (HostProcess, ScriptedHub, HubConnection, Stored, String) {
-    let (hub, mut stored) = (ScriptedHub::new().await, Stored::default());
-    let host = HostProcess::start(sandbox, &hub.url());
-    let (mut connection, _) = hub.greeted(&stored).await;
-    let run = connection.start(&mut stored, "true").await;
-    connection.exited(&mut stored, &run).await;
-    (host, hub, connection, stored, run)
-}
-
-async fn rpc(
-    connection: &mut HubConnection,
-    stored: &mut Stored,
-    run: &str,
-    kind: &str,
-    mut data: Value,
-) -> Value {
-    static NUMBER: std::sync::atomic::AtomicUsize = std::sync::atomic::AtomicUsize::new(0);
-    if data["request_id"].is_null() {
-        let number = NUMBER.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
-        data["request_id"] = json!(format!("request {number}"));
-    }
-    data["user"] = json!("ann");
-    connection.request(stored, kind, Some(run), data).await
-}
 
 #[tokio::test]
 async fn bytes_are_read_in_pieces_and_directories_are_listed_within_the_roots() {

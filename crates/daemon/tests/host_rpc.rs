@@ -5,35 +5,9 @@ mod host_support;
 
 use std::process::Command;
 
-use host_support::{HostProcess, HubConnection, ScriptedHub, Stored};
+use host_support::{HostProcess, HubConnection, ScriptedHub, Stored, rpc, with_ended_run};
 use serde_json::{Value, json};
 use testkit::sandbox::Sandbox;
-
-/// A host with an ended run, a hub, and what the hub has.
-async fn with_ended_run(sandbox: &Sandbox) -> (HostProcess, ScriptedHub, HubConnection, Stored, String) {
-    let (hub, mut stored) = (ScriptedHub::new().await, Stored::default());
-    let host = HostProcess::start(sandbox, &hub.url());
-    let (mut connection, _) = hub.greeted(&stored).await;
-    let run = connection.start(&mut stored, "true").await;
-    connection.exited(&mut stored, &run).await;
-    (host, hub, connection, stored, run)
-}
-
-async fn rpc(
-    connection: &mut HubConnection,
-    stored: &mut Stored,
-    run: &str,
-    kind: &str,
-    mut data: Value,
-) -> Value {
-    static NUMBER: std::sync::atomic::AtomicUsize = std::sync::atomic::AtomicUsize::new(0);
-    if data["request_id"].is_null() {
-        let number = NUMBER.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
-        data["request_id"] = json!(format!("request {number}"));
-    }
-    data["user"] = json!("ann");
-    connection.request(stored, kind, Some(run), data).await
-}
 
 #[tokio::test]
 async fn files_of_an_ended_run_are_read_listed_and_searched_within_its_directory() {

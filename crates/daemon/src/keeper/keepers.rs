@@ -130,12 +130,16 @@ impl Keepers {
         .await?
     }
 
-    /// The same for a process that a daemon may have been starting when it ended: waits until it runs or is not started.
+    /// The same for a process that a daemon may have been starting when it ended: waits until it runs or is not started, for
+    /// at most the time of a start.
     pub async fn find_started(&self, id: &ProcessId) -> Result<ListedProcess, Error> {
         let dir = self.dir(id)?;
-        while dir.is_starting() {
-            tokio::time::sleep(START_INTERVAL).await;
-        }
+        let decided = async {
+            while dir.is_starting() {
+                tokio::time::sleep(START_INTERVAL).await;
+            }
+        };
+        tokio::time::timeout(start::REPORT_TIMEOUT, decided).await.ok();
         self.find(id).await
     }
 

@@ -19,7 +19,7 @@ use super::settings::KeeperSettings;
 const MAX_REPORT_BYTES: u64 = 1024 * 1024;
 
 /// The timeout of a start. A process that runs after it is in the list.
-const REPORT_TIMEOUT: Duration = Duration::from_secs(30);
+pub(super) const REPORT_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// A keeper without a job. It exits when this is dropped.
 #[derive(Debug)]

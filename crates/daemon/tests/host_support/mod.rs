@@ -336,3 +336,30 @@ impl Drop for HostProcess {
         }
     }
 }
+
+/// A host with an ended run, a hub, and what the hub has.
+pub async fn with_ended_run(sandbox: &Sandbox) -> (HostProcess, ScriptedHub, HubConnection, Stored, String) {
+    let (hub, mut stored) = (ScriptedHub::new().await, Stored::default());
+    let host = HostProcess::start(sandbox, &hub.url());
+    let (mut connection, _) = hub.greeted(&stored).await;
+    let run = connection.start(&mut stored, "true").await;
+    connection.exited(&mut stored, &run).await;
+    (host, hub, connection, stored, run)
+}
+
+/// Sends a request of a user about a run, with an id of its own unless it has one.
+pub async fn rpc(
+    connection: &mut HubConnection,
+    stored: &mut Stored,
+    run: &str,
+    kind: &str,
+    mut data: Value,
+) -> Value {
+    static NUMBER: std::sync::atomic::AtomicUsize = std::sync::atomic::AtomicUsize::new(0);
+    if data["request_id"].is_null() {
+        let number = NUMBER.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        data["request_id"] = json!(format!("request {number}"));
+    }
+    data["user"] = json!("ann");
+    connection.request(stored, kind, Some(run), data).await
+}
