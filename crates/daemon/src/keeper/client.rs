@@ -129,7 +129,7 @@ impl KeeperClient {
 }
 
 /// Whether a file could not be opened for lack of descriptors or memory: it may succeed later.
-fn is_exhausted(error: &io::Error) -> bool {
+pub(super) fn is_exhausted(error: &io::Error) -> bool {
     use rustix::io::Errno;
     let code = Errno::from_io_error(error);
     matches!(code, Some(Errno::MFILE | Errno::NFILE | Errno::NOMEM))

@@ -12,6 +12,7 @@ use engine::process::{
 use engine::session::random_name;
 use link::task::{OwnedTask, Tasks};
 use tokio::sync::watch;
+use tokio::time::Instant;
 
 use super::client::{self, KeeperClient};
 use super::client_connection::{self, InputOutcome};
@@ -24,7 +25,7 @@ use super::settings::KeeperSettings;
 use super::start::{self, IdleKeeper};
 use super::stored_output::StoredOutput;
 
-/// How often a process that is about to start is looked for.
+/// How often a process is looked for that is about to start, or that cannot be read for lack of descriptors.
 const START_INTERVAL: Duration = Duration::from_millis(10);
 
 /// A handle to all keepers of this user. Cheap to clone; dropping it does not affect them.
@@ -144,10 +145,21 @@ impl Keepers {
     }
 
     /// A detached process for a session to adopt, from a cursor on, whether it runs or has ended; and the number of lost
-    /// bytes before its start.
+    /// bytes before its start. Waits while this daemon is out of descriptors, for at most the time of a start: a process that
+    /// runs must be followed.
     pub async fn kept(&self, id: &ProcessId, from: Cursor) -> Result<(KeptProcess, u64), Error> {
         let dir = self.dir(id)?;
-        let listed = self.find(id).await?;
+        let deadline = Instant::now() + start::REPORT_TIMEOUT;
+        let listed = loop {
+            match self.find(id).await {
+                Err(Error::File { source, .. })
+                    if client::is_exhausted(&source) && Instant::now() < deadline =>
+                {
+                    tokio::time::sleep(START_INTERVAL).await;
+                }
+                found => break found?,
+            }
+        };
         let end = match listed.facts.closed {
             // A viewer of a running process can be ahead of the log on disk.
             None if from > listed.facts.end => client_connection::end(&dir).await.unwrap_or(listed.facts.end),
