@@ -1,15 +1,23 @@
 //! Facts about other processes from `/proc`: names, ancestry, environment marks, and open pipes.
 
 use std::collections::{HashMap, HashSet};
-use std::fs;
-use std::io::Read as _;
+use std::fs::{self, File};
+use std::io::{self, Read as _};
 use std::os::fd::OwnedFd;
 use std::path::Path;
+use std::time::{Duration, Instant};
 
+use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags};
 
 /// Checks of a process that is executing a program; beyond it the process counts as unrelated.
 const MAX_EXEC_CHECKS: usize = 1_000;
+
+/// Descriptors that a search for processes needs at the same time.
+const NEEDED_DESCRIPTORS: usize = 4;
+/// How long a search waits for them, and how often it tries.
+const DESCRIPTOR_TIMEOUT: Duration = Duration::from_secs(30);
+const DESCRIPTOR_INTERVAL: Duration = Duration::from_millis(10);
 
 /// The fields of `/proc/PID/stat` that relate processes to each other.
 #[derive(Debug, Clone, Copy)]
@@ -18,6 +26,18 @@ pub(super) struct Ancestry {
     pub(super) group: i32,
     pub(super) session: i32,
     pub(super) is_zombie: bool,
+}
+
+/// Waits until files can be opened: a search without free descriptors would find nothing, and leave everything running.
+pub(super) fn wait_for_descriptors() {
+    let deadline = Instant::now() + DESCRIPTOR_TIMEOUT;
+    let is_exhausted = || {
+        let opened: io::Result<Vec<File>> = (0..NEEDED_DESCRIPTORS).map(|_| File::open("/proc")).collect();
+        opened.is_err_and(|error| matches!(Errno::from_io_error(&error), Some(Errno::MFILE | Errno::NFILE)))
+    };
+    while is_exhausted() && Instant::now() < deadline {
+        std::thread::sleep(DESCRIPTOR_INTERVAL);
+    }
 }
 
 /// The short name of a process, or `?` if it does not exist.

@@ -219,6 +219,7 @@ impl Tree {
     async fn kill_all(&self, seen: &mut Vec<TreeMember>) -> Vec<(TreeMember, OwnedFd)> {
         if let Some(lease) = self.cgroup.clone() {
             let kill = move || {
+                proc::wait_for_descriptors();
                 let members = named(lease.members());
                 lease.kill();
                 members
@@ -253,6 +254,7 @@ impl Tree {
     async fn handles(&self, signal: Option<Signal>) -> Vec<(TreeMember, OwnedFd)> {
         let tree = self.clone();
         let find = move || {
+            proc::wait_for_descriptors();
             let mut pids = tree.pids();
             // The leader first: a shell whose child dies of a signal would exit with a status of its own.
             pids.sort_by_key(|pid| *pid != tree.leader());
