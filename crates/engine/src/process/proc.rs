@@ -28,14 +28,16 @@ pub(super) struct Ancestry {
     pub(super) is_zombie: bool,
 }
 
-/// Waits until files can be opened: a search without free descriptors would find nothing, and leave everything running.
+/// Whether this process is out of descriptors: a search would find nothing.
+pub(super) fn is_out_of_descriptors() -> bool {
+    let opened: io::Result<Vec<File>> = (0..NEEDED_DESCRIPTORS).map(|_| File::open("/proc")).collect();
+    opened.is_err_and(|error| matches!(Errno::from_io_error(&error), Some(Errno::MFILE | Errno::NFILE)))
+}
+
+/// Waits until files can be opened: a search without free descriptors would leave everything running. Blocks.
 pub(super) fn wait_for_descriptors() {
     let deadline = Instant::now() + DESCRIPTOR_TIMEOUT;
-    let is_exhausted = || {
-        let opened: io::Result<Vec<File>> = (0..NEEDED_DESCRIPTORS).map(|_| File::open("/proc")).collect();
-        opened.is_err_and(|error| matches!(Errno::from_io_error(&error), Some(Errno::MFILE | Errno::NFILE)))
-    };
-    while is_exhausted() && Instant::now() < deadline {
+    while is_out_of_descriptors() && Instant::now() < deadline {
         std::thread::sleep(DESCRIPTOR_INTERVAL);
     }
 }

@@ -151,7 +151,8 @@ impl Tree {
             Some(lease) => lease.is_empty(),
             None => {
                 let has_group = rustix::process::test_kill_process_group(self.leader).is_ok();
-                let looks_empty = !has_group && !proc::has_marked_child(&self.mark);
+                let looks_empty =
+                    !has_group && !proc::has_marked_child(&self.mark) && !proc::is_out_of_descriptors();
                 looks_empty || self.handles(None).await.is_empty()
             }
         }
