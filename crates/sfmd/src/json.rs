@@ -114,7 +114,7 @@ impl JsonReader<'_> {
         }
     }
 
-    fn expect(&mut self, token: &str) -> Option<()> {
+    fn take(&mut self, token: &str) -> Option<()> {
         let is_next = self.text.as_bytes()[self.at..].starts_with(token.as_bytes());
         self.at += if is_next { token.len() } else { 0 };
         is_next.then_some(())
@@ -126,9 +126,9 @@ impl JsonReader<'_> {
             b'{' if depth < DEEPEST => self.object(depth),
             b'[' if depth < DEEPEST => self.array(depth),
             b'"' => self.string().map(Json::String),
-            b't' => self.expect("true").map(|()| Json::Bool(true)),
-            b'f' => self.expect("false").map(|()| Json::Bool(false)),
-            b'n' => self.expect("null").map(|()| Json::Null),
+            b't' => self.take("true").map(|()| Json::Bool(true)),
+            b'f' => self.take("false").map(|()| Json::Bool(false)),
+            b'n' => self.take("null").map(|()| Json::Null),
             _ => self.number(),
         }
     }
@@ -137,20 +137,20 @@ impl JsonReader<'_> {
         let mut members = Vec::new();
         self.at += 1;
         self.blanks();
-        if self.expect("}").is_some() {
+        if self.take("}").is_some() {
             return Some(Json::Object(members));
         }
         loop {
             self.blanks();
             let name = self.string()?;
             self.blanks();
-            self.expect(":")?;
+            self.take(":")?;
             members.push((name, self.value(depth + 1)?));
             self.blanks();
-            if self.expect("}").is_some() {
+            if self.take("}").is_some() {
                 return Some(Json::Object(members));
             }
-            self.expect(",")?;
+            self.take(",")?;
         }
     }
 
@@ -158,21 +158,21 @@ impl JsonReader<'_> {
         let mut items = Vec::new();
         self.at += 1;
         self.blanks();
-        if self.expect("]").is_some() {
+        if self.take("]").is_some() {
             return Some(Json::Array(items));
         }
         loop {
             items.push(self.value(depth + 1)?);
             self.blanks();
-            if self.expect("]").is_some() {
+            if self.take("]").is_some() {
                 return Some(Json::Array(items));
             }
-            self.expect(",")?;
+            self.take(",")?;
         }
     }
 
     fn string(&mut self) -> Option<String> {
-        self.expect("\"")?;
+        self.take("\"")?;
         let mut value = String::new();
         loop {
             let rest = &self.text[self.at..];
@@ -200,7 +200,7 @@ impl JsonReader<'_> {
             b'u' => {
                 let first = self.unit()?;
                 let mut units = vec![first];
-                if (0xd800..0xdc00).contains(&first) && self.expect("\\u").is_some() {
+                if (0xd800..0xdc00).contains(&first) && self.take("\\u").is_some() {
                     units.push(self.unit()?);
                 }
                 char::decode_utf16(units).next()?.unwrap_or(char::REPLACEMENT_CHARACTER)
@@ -218,16 +218,16 @@ impl JsonReader<'_> {
 
     fn number(&mut self) -> Option<Json> {
         let start = self.at;
-        self.expect("-");
+        self.take("-");
         let whole = self.digits()?;
         if whole.len() > 1 && whole.starts_with('0') {
             return None;
         }
-        if self.expect(".").is_some() {
+        if self.take(".").is_some() {
             self.digits()?;
         }
-        if self.expect("e").or_else(|| self.expect("E")).is_some() {
-            self.expect("+").or_else(|| self.expect("-"));
+        if self.take("e").or_else(|| self.take("E")).is_some() {
+            self.take("+").or_else(|| self.take("-"));
             self.digits()?;
         }
         Some(Json::Number(self.text[start..self.at].to_owned()))
