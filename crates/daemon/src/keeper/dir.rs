@@ -85,7 +85,6 @@ impl KeeperDir {
 
     /// Whether a process is about to start: its keeper runs and has written no record yet.
     pub(super) fn is_starting(&self) -> bool {
-        // In this order: a keeper that is alive after the look at the record may have written one.
         self.is_alive().unwrap_or(true) && !self.path.join(RECORD).exists()
     }
 
