@@ -15,6 +15,7 @@ use link::task::OwnedTask;
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
 use tokio::io::AsyncReadExt as _;
 use tokio::net::UnixStream;
+use tokio::net::unix::pipe;
 
 const HELLO: u32 = 0x0000_0001;
 const PROTOCOL_VERSION: u32 = 4;
@@ -34,6 +35,9 @@ const GRACE: Duration = Duration::from_secs(5);
 #[derive(Debug)]
 pub(crate) struct SharedSession {
     control: UnixStream,
+    /// A second handle of the output. If it were closed before the end of the session, ssh would tell the daemon that nobody
+    /// reads, possibly before the last requests.
+    output: pipe::Receiver,
     errors: Errors,
     reading: Option<OwnedTask<()>>,
 }
@@ -72,7 +76,11 @@ pub(super) fn open(
     let errors = Errors::default();
     let reading = Some(errors.collect(stderr.into())?);
     control.set_nonblocking(true)?;
-    Ok((link, SharedSession { control: UnixStream::from_std(control)?, errors, reading }))
+    let control = UnixStream::from_std(control)?;
+    Ok((
+        link,
+        SharedSession { control, output: pipe::Receiver::from_owned_fd(output.into())?, errors, reading },
+    ))
 }
 
 impl SharedSession {
@@ -81,9 +89,21 @@ impl SharedSession {
         self.errors.clone()
     }
 
-    /// Waits up to 5 seconds for the end of the session.
+    /// Waits up to 5 seconds for the end of the session. The link must have been dropped.
     pub(super) async fn ended(&mut self) -> SessionEnd {
-        let end = tokio::time::timeout(GRACE, read_end(&mut self.control)).await;
+        let SharedSession { control, output, .. } = self;
+        // What nobody reads must not keep the daemon from ending.
+        let discard = async {
+            tokio::io::copy(output, &mut tokio::io::sink()).await.ok();
+            std::future::pending().await
+        };
+        let end = async {
+            tokio::select! {
+                end = read_end(control) => end,
+                end = discard => end,
+            }
+        };
+        let end = tokio::time::timeout(GRACE, end).await;
         if let Some(reading) = self.reading.take() {
             // Dropping the join on a timeout ends the reader.
             tokio::time::timeout(GRACE, reading.join()).await.ok();
@@ -190,6 +210,9 @@ fn pass(control: &std::os::unix::net::UnixStream, descriptor: BorrowedFd<'_>) ->
 
 #[cfg(test)]
 mod tests {
+    use std::io::{IoSliceMut, Read as _};
+
+    use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg};
     use tokio::io::AsyncWriteExt as _;
 
     use super::*;
@@ -216,6 +239,54 @@ mod tests {
         let (mut near, mut far) = UnixStream::pair().unwrap();
         far.write_u32(u32::MAX).await.unwrap();
         assert_eq!(read_end(&mut near).await, SessionEnd::Lost, "a length from elsewhere takes no memory");
+    }
+
+    /// The ssh that holds the connection: reads a request with its three descriptors.
+    fn accept(
+        listener: &std::os::unix::net::UnixListener,
+    ) -> (std::os::unix::net::UnixStream, Vec<std::fs::File>) {
+        let (mut control, _) = listener.accept().unwrap();
+        let mut files = Vec::new();
+        for _ in 0..2 {
+            let mut length = [0; 4];
+            control.read_exact(&mut length).unwrap();
+            control.read_exact(&mut vec![0; u32::from_be_bytes(length).try_into().unwrap()]).unwrap();
+        }
+        while files.len() < 3 {
+            let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+            let mut ancillary = RecvAncillaryBuffer::new(&mut space);
+            let mut byte = [0];
+            recvmsg(&control, &mut [IoSliceMut::new(&mut byte)], &mut ancillary, RecvFlags::empty()).unwrap();
+            for message in ancillary.drain() {
+                if let RecvAncillaryMessage::ScmRights(descriptors) = message {
+                    files.extend(descriptors.map(std::fs::File::from));
+                }
+            }
+        }
+        (control, files)
+    }
+
+    #[tokio::test]
+    async fn the_output_is_read_until_the_session_has_ended() {
+        let directory = tempfile::tempdir().unwrap();
+        let socket = directory.path().join("holder");
+        let listener = std::os::unix::net::UnixListener::bind(&socket).unwrap();
+        let holder = std::thread::spawn(move || {
+            let (mut control, mut files) = accept(&listener);
+            let mut requests = Vec::new();
+            files[0].read_to_end(&mut requests).unwrap();
+            // More than the pipe holds. A closed pipe would be reported to the daemon.
+            let written = files[1].write_all(&vec![b'x'; 2 * OUTPUT_PIPE]);
+            drop(files);
+            let end = [12, EXIT_MESSAGE, 1, 0].map(u32::to_be_bytes).concat();
+            control.write_all(&end).unwrap();
+            (requests, written)
+        });
+        let (link, mut session) = open(&socket, &[], "true", &link::Limits::default()).unwrap();
+        drop(link);
+        assert_eq!(session.ended().await, SessionEnd::Exited(0));
+        let (requests, written) = holder.join().unwrap();
+        assert_eq!((requests.len(), written.map_err(|error| error.kind())), (0, Ok(())));
     }
 
     #[test]
