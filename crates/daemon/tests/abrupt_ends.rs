@@ -3,11 +3,12 @@
 
 use std::time::{Duration, Instant};
 
-use rustix::process::{Pid, Signal};
+use rustix::process::{Pid, Resource, Rlimit, Signal, getrlimit, prlimit};
 use serde_json::json;
 use testkit::daemon::Rexd;
 use testkit::proc::{self, ProcessWatch};
 use testkit::sandbox::Sandbox;
+use testkit::tries::Tries;
 
 const REXD: &str = env!("CARGO_BIN_EXE_rexd");
 /// Ways to hold a tree together; the second is for machines without cgroups.
@@ -147,6 +148,55 @@ fn a_guardian_that_is_killed_is_replaced() {
     assert!(first.ends_before(Instant::now() + Duration::from_secs(60)));
     let second = proc::guardian(rexd.pid());
     kill(rexd, Some("marks"), &crowd, &second);
+}
+
+/// Lets a daemon open nothing more, and returns its limit before.
+fn starve(rexd: &Rexd) -> Rlimit {
+    let limit = Rlimit { current: Some(3), maximum: getrlimit(Resource::Nofile).maximum };
+    prlimit(Pid::from_raw(rexd.pid()), Resource::Nofile, limit).unwrap()
+}
+
+fn restore(rexd: &Rexd, limit: Rlimit) {
+    prlimit(Pid::from_raw(rexd.pid()), Resource::Nofile, limit).unwrap();
+}
+
+#[test]
+fn a_guardian_is_started_once_descriptors_are_free_again() {
+    let sandbox = Sandbox::new();
+    let (rexd, crowd, first) = crowd(Some("marks"), &sandbox);
+    let before = starve(&rexd);
+    rustix::process::kill_process(Pid::from_raw(first.pid).unwrap(), Signal::KILL).unwrap();
+    let mut tries = Tries::within(Duration::from_secs(60), "the daemon reports that it has no guardian");
+    while !rexd.log().contains("no guardian") {
+        tries.again();
+    }
+    restore(&rexd, before);
+    let second = proc::guardian(rexd.pid());
+    kill(rexd, Some("marks"), &crowd, &second);
+}
+
+#[test]
+fn a_session_that_is_closed_without_free_descriptors_leaves_nothing() {
+    for containment in CONTAINMENTS {
+        let sandbox = Sandbox::new();
+        let mut command = sandbox.command(REXD);
+        command.arg("--stdio").arg("--root").arg(sandbox.root());
+        command.envs(containment.map(|value| ("REXD_CONTAINMENT", value)));
+        let mut rexd = Rexd::spawn(command);
+        let session = rexd.open();
+        let mark = format!("REXD_CROWD={}", sandbox.root().display());
+        let crowd = start_processes(&mut rexd, &session, &mark);
+        let before = starve(&rexd);
+        let close = json!({ "jsonrpc": "2.0", "id": "c", "method": "session.close", "params": { "session_id": session } });
+        rexd.send(&close.to_string());
+        // The session is being closed when later requests are answered.
+        rexd.call("server.ping", json!({}));
+        rexd.call("server.ping", json!({}));
+        restore(&rexd, before);
+        let alive = proc::survivors(&crowd, Duration::from_secs(60));
+        assert!(alive.is_empty(), "{alive:?} outlived their session ({containment:?})");
+        assert_eq!(proc::marked(&mark), Vec::<i32>::new(), "{containment:?}");
+    }
 }
 
 #[test]

@@ -32,8 +32,8 @@ use crate::sandbox::remove_abandoned_stand_in;
 
 /// Time between the first command and the start of the guardian: 2 ms. A daemon that runs one short command needs none.
 const START_DELAY: Duration = Duration::from_millis(2);
-/// Pause before a guardian that ended is replaced.
-const RESTART_DELAY: Duration = Duration::from_secs(1);
+/// Pause before a guardian that ended, or could not be started, is replaced.
+const RESTART_DELAY: Duration = Duration::from_millis(100);
 /// Longest wait for the end of the guardian in an orderly end.
 const END_TIMEOUT: Duration = Duration::from_millis(100);
 /// Pauses before the searches for processes, from the last process that was found on: one that is being executed shows its
@@ -114,10 +114,16 @@ impl ReportedStandIns {
 /// Keeps a guardian running until this future is dropped. `mark` is the prefix of the marks of all trees of this process.
 pub(super) async fn keep(program: PathBuf, mark: String, guarded: Arc<Guarded>) {
     tokio::time::sleep(START_DELAY).await;
+    let mut is_reported = false;
     loop {
-        if let Err(error) = guard_once(&program, &mark, &guarded).await {
-            tracing::warn!(%error, "no guardian: descendants of commands may outlive a killed daemon");
-            return;
+        match guard_once(&program, &mark, &guarded).await {
+            Ok(()) => is_reported = false,
+            // For example without free descriptors, which other commands give back.
+            Err(error) if !is_reported => {
+                tracing::warn!(%error, "no guardian: descendants of commands may outlive a killed daemon");
+                is_reported = true;
+            }
+            Err(_) => {}
         }
         tokio::time::sleep(RESTART_DELAY).await;
     }

@@ -31,7 +31,11 @@ pub(super) struct Ancestry {
 /// Whether this process is out of descriptors: a search would find nothing.
 pub(super) fn is_out_of_descriptors() -> bool {
     let opened: io::Result<Vec<File>> = (0..NEEDED_DESCRIPTORS).map(|_| File::open("/proc")).collect();
-    opened.is_err_and(|error| matches!(Errno::from_io_error(&error), Some(Errno::MFILE | Errno::NFILE)))
+    opened.is_err_and(|error| needs_descriptors(&error))
+}
+
+fn needs_descriptors(error: &io::Error) -> bool {
+    matches!(Errno::from_io_error(error), Some(Errno::MFILE | Errno::NFILE))
 }
 
 /// Waits until files can be opened: a search without free descriptors would leave everything running. Blocks.
@@ -107,14 +111,19 @@ pub(super) enum MarkState {
     Present,
     /// It does not have the mark, or has ended.
     Absent,
-    /// Its environment is empty, perhaps because it is executing another program.
+    /// Its environment is empty, perhaps because it is executing another program, or cannot be read without free
+    /// descriptors.
     Unknown,
 }
 
 /// Whether a process has a mark whose value starts with `prefix`.
 pub(super) fn mark_state(pid: i32, name: &str, prefix: &str) -> MarkState {
     let start = format!("{name}={prefix}");
-    let Some(environment) = read_environment(pid) else { return MarkState::Absent };
+    let environment = match read_environment(pid) {
+        Ok(environment) => environment,
+        Err(error) if needs_descriptors(&error) => return MarkState::Unknown,
+        Err(_) => return MarkState::Absent,
+    };
     let environment = match environment.is_empty().then(|| environment_bytes(pid)) {
         None => environment,
         Some(None) => return MarkState::Unknown,
@@ -129,8 +138,8 @@ pub(super) fn mark_state(pid: i32, name: &str, prefix: &str) -> MarkState {
     }
 }
 
-fn read_environment(pid: i32) -> Option<Vec<u8>> {
-    fs::read(format!("/proc/{pid}/environ")).ok()
+fn read_environment(pid: i32) -> io::Result<Vec<u8>> {
+    fs::read(format!("/proc/{pid}/environ"))
 }
 
 /// The length of the environment of a process; `None` while it is executing a program and has none yet. A zombie has an empty

@@ -23,6 +23,7 @@ pub(crate) async fn end_runaways(prefix: String, since: StartTime, candidates: C
     }
     let end = move || {
         for _ in 0..SWEEPS {
+            proc::wait_for_descriptors();
             if sweep(&prefix, &since, &mut candidates.pids(|_| false).into_iter()) {
                 return;
             }
