@@ -35,8 +35,8 @@ const GRACE: Duration = Duration::from_secs(5);
 #[derive(Debug)]
 pub(crate) struct SharedSession {
     control: UnixStream,
-    /// A second handle of the output. If it were closed before the end of the session, ssh would tell the daemon that nobody
-    /// reads, possibly before the last requests.
+    /// A second handle of the output. If it were closed before the end of the session, ssh would close the
+    /// daemon's output, possibly before the daemon received the last requests.
     output: pipe::Receiver,
     errors: Errors,
     reading: Option<OwnedTask<()>>,
@@ -92,7 +92,7 @@ impl SharedSession {
     /// Waits up to 5 seconds for the end of the session. The link must have been dropped.
     pub(super) async fn ended(&mut self) -> SessionEnd {
         let SharedSession { control, output, .. } = self;
-        // What nobody reads must not keep the daemon from ending.
+        // A daemon that cannot write its last output would not end.
         let discard = async {
             tokio::io::copy(output, &mut tokio::io::sink()).await.ok();
             std::future::pending().await
