@@ -3,6 +3,7 @@
 use std::ops::Deref;
 use std::pin::Pin;
 
+use futures_util::FutureExt as _;
 use tokio::task::{JoinError, JoinHandle};
 use tokio_util::task::TaskTracker;
 
@@ -20,8 +21,9 @@ impl Tasks {
     }
 
     /// Runs a future on the current tokio runtime until it ends. Panics outside of one.
-    pub fn spawn<T>(&self, future: impl Future<Output = T> + Send + 'static) {
-        self.spawn_boxed(Box::pin(async move { drop(future.await) }));
+    pub fn spawn<T: 'static>(&self, future: impl Future<Output = T> + Send + 'static) {
+        // An `async` block around it would reserve memory for the future twice.
+        self.spawn_boxed(Box::pin(future.map(drop)));
     }
 
     /// The same with a future that is boxed already.
