@@ -30,6 +30,14 @@ impl Tasks {
     pub fn spawn_boxed(&self, future: BoxedFuture<()>) {
         self.0.spawn(future);
     }
+
+    /// Runs a future at once as far as it does not wait, and the rest as a task.
+    pub fn begin(&self, future: impl Future<Output = ()> + Send + 'static) {
+        let mut future: BoxedFuture<()> = Box::pin(future);
+        if future.as_mut().now_or_never().is_none() {
+            self.spawn_boxed(future);
+        }
+    }
 }
 
 impl Deref for Tasks {

@@ -1,7 +1,7 @@
 //! Private sockets below the state directory, through which the daemons of one user reach each other.
 
 use std::io;
-use std::os::fd::{AsRawFd as _, OwnedFd};
+use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -18,8 +18,9 @@ const EXTENSION: &str = ".sock";
 const BACKLOG: i32 = 16;
 /// Stale sockets that are checked when a new one is created.
 const MAX_CHECKED: usize = 64;
-/// A socket without a listener is removed after this time: its daemon may be about to listen.
-const STALE_AFTER: Duration = Duration::from_secs(60);
+/// A socket without a listener is removed after this time: its daemon may be about to listen, or its name must not be used
+/// again.
+pub(super) const STALE_AFTER: Duration = Duration::from_secs(60);
 
 /// A directory of sockets that only this user can reach. Each is named by a prefix and twelve hexadecimal digits.
 #[derive(Debug, Clone)]
@@ -58,6 +59,16 @@ impl SocketDir {
         rustix::net::listen(&bound.socket, BACKLOG)?;
         self.remove_stale(&bound.file);
         Ok(bound)
+    }
+
+    /// Creates the socket with this id, which no other process of this user may have: it listens before it has the name.
+    pub(super) fn reserve(&self, id: &str) -> io::Result<BoundSocket> {
+        let name = self.name_of(id).ok_or(io::ErrorKind::InvalidInput)?;
+        let temporary = engine::session::random_name().map_err(io::Error::other)?;
+        let BoundSocket { socket, file } = self.bind(&format!("{}{temporary}", self.prefix))?;
+        let directory = file.directory.as_fd().try_clone_to_owned()?;
+        rustix::fs::linkat(&directory, &file.name, &directory, &name, AtFlags::empty())?;
+        Ok(BoundSocket { socket, file: SocketName { directory, name } })
     }
 
     /// The ids of all sockets, at most `limit` of them. Some may be stale.
@@ -127,15 +138,34 @@ pub(super) struct BoundSocket {
     file: SocketName,
 }
 
+impl BoundSocket {
+    /// The socket and its name, which is removed separately. Must be called within a tokio runtime.
+    pub(super) fn into_parts(self) -> io::Result<(ListeningSocket, SocketName)> {
+        let BoundSocket { socket, file } = self;
+        let listener = UnixListener::from_std(socket.into())?;
+        Ok((ListeningSocket { listener, _file: None }, file))
+    }
+}
+
 /// A name in the directory, removed when this is dropped.
 #[derive(Debug)]
-struct SocketName {
+pub(crate) struct SocketName {
     directory: OwnedFd,
     name: String,
 }
 
+impl SocketName {
+    /// Leaves the name: no other process gets it until it counts as stale.
+    pub(crate) fn leave(mut self) {
+        self.name.clear();
+    }
+}
+
 impl Drop for SocketName {
     fn drop(&mut self) {
+        if self.name.is_empty() {
+            return;
+        }
         if let Err(error) = rustix::fs::unlinkat(&self.directory, self.name.as_str(), AtFlags::empty()) {
             tracing::debug!(%error, name = self.name, "a socket could not be removed");
         }
@@ -144,16 +174,16 @@ impl Drop for SocketName {
 
 /// A listening socket. Dropping it removes its name.
 #[derive(Debug)]
-pub(super) struct ListeningSocket {
+pub(crate) struct ListeningSocket {
     listener: UnixListener,
-    _file: SocketName,
+    _file: Option<SocketName>,
 }
 
 impl ListeningSocket {
     /// Must be called within a tokio runtime.
     pub(super) fn listen(bound: BoundSocket) -> io::Result<ListeningSocket> {
-        let BoundSocket { socket, file } = bound;
-        Ok(ListeningSocket { listener: UnixListener::from_std(socket.into())?, _file: file })
+        let (socket, file) = bound.into_parts()?;
+        Ok(ListeningSocket { _file: Some(file), ..socket })
     }
 
     pub(super) async fn accept(&self) -> io::Result<(UnixStream, SocketAddr)> {

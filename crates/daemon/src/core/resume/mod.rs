@@ -6,8 +6,10 @@
 
 mod proxy;
 
+pub(crate) use crate::core::sockets::{ListeningSocket, SocketName};
 pub use proxy::HandoverOutcome;
 
+use std::io;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,21 +17,35 @@ use std::time::Duration;
 use link::listen::accept;
 use link::stdio::Streams;
 use link::task::Tasks;
+use sha2::{Digest as _, Sha256};
 use tokio_util::sync::CancellationToken;
 
 use crate::core::code_pages;
 use crate::core::request::ConnectionContext;
 use crate::core::session::{Face, ServeLink, SessionHandle, SessionRegistry};
-use crate::core::sockets::{ListeningSocket, SocketDir};
+use crate::core::sockets::{STALE_AFTER, SocketDir};
 use crate::core::state;
 use crate::net::auth::{Caller, RejectionLog};
 use crate::net::listen::peer_caller;
 use crate::observe::metrics::Transport;
 
+/// What the ids of sessions start with.
+const SESSION_PREFIX: &str = "s_";
 /// How long a session is open before it gets its socket. Most sessions end before that and never need one.
 const SOCKET_DELAY: Duration = Duration::from_millis(20);
 /// Connections to one socket at the same time; one more is closed at once.
 const MAX_CONNECTIONS: usize = 8;
+/// How late a client may send its resume key again: until then the socket of the session that it has opened is left, even if
+/// the daemon has ended.
+pub(crate) const MAX_RESEND_DELAY: Duration = Duration::from_secs(STALE_AFTER.as_secs() - 10);
+/// The digits in the id of a session.
+const ID_DIGITS: usize = 12;
+
+/// The id of the session that a resume key opens.
+pub(crate) fn session_of_key(key: &str) -> String {
+    let digest = hex::encode(Sha256::digest(key));
+    format!("{SESSION_PREFIX}{}", &digest[..ID_DIGITS])
+}
 
 /// The resume token with this secret. It names the daemon, so that the next one can see whether it still runs.
 pub(crate) fn token_of(secret: &str) -> String {
@@ -54,7 +70,7 @@ pub struct ResumeWait {
 impl ResumeWait {
     /// Waits below this state directory, if it can be used.
     pub fn new(state: Option<&Path>) -> Option<ResumeWait> {
-        let sockets = SocketDir::new(state?.join("sessions"), "s_");
+        let sockets = SocketDir::new(state?.join("sessions"), SESSION_PREFIX);
         match sockets.check().or_else(|_missing| sockets.create()) {
             Ok(()) => Some(ResumeWait { sockets, is_cut: CancellationToken::new(), tasks: Tasks::new() }),
             Err(error) => {
@@ -72,6 +88,28 @@ impl ResumeWait {
     /// The streams are gone, or a proxy has taken over.
     pub(crate) fn connection_closed(&self) {
         self.is_cut.cancel();
+    }
+
+    /// Creates the socket of a session before it is opened. Fails if the session exists already, or did until a short time ago.
+    /// It blocks for some file operations: the client waits for nothing else yet. Must be called within a tokio runtime.
+    pub(crate) fn reserve(&self, id: &str) -> io::Result<(ListeningSocket, SocketName)> {
+        self.sockets.reserve(id)?.into_parts()
+    }
+
+    /// Makes a session reachable through the socket that was created for it, until it ends.
+    pub(crate) fn serve_socket<F: ServeLink>(
+        &self,
+        face: &Arc<F>,
+        socket: ListeningSocket,
+        session: SessionHandle<F>,
+    ) {
+        let (this, face) = (self.clone(), face.clone());
+        self.tasks.spawn(async move {
+            tokio::select! {
+                () = session.ended() => {}
+                () = this.accept(&socket, &face, &session.id) => {}
+            }
+        });
     }
 
     /// Makes a session reachable through a socket until it ends.
@@ -93,7 +131,7 @@ impl ResumeWait {
             }
             let (sockets, name) = (this.sockets.clone(), id.clone());
             let bound = tokio::task::spawn_blocking(move || sockets.bind(&name)).await;
-            match bound.unwrap_or_else(|error| Err(std::io::Error::other(error))).and_then(ListeningSocket::listen) {
+            match bound.unwrap_or_else(|error| Err(io::Error::other(error))).and_then(ListeningSocket::listen) {
                 Ok(socket) => tokio::select! {
                     () = over => {}
                     () = this.accept(&socket, &face, &id) => {}

@@ -11,12 +11,12 @@ use tokio_util::sync::CancellationToken;
 use wire::jsonrpc::{self, Item, Message};
 use wire::rexd::v1::{self, Method as _};
 
-use super::is_issuer_running;
+use super::{is_issuer_running, session_of_key};
 use crate::core::sockets::SocketDir;
 
-/// A longer first line is not `session.resume`.
+/// A longer first line is neither `session.resume` nor `session.open` with a key.
 const MAX_FIRST_LINE: usize = 4 * 1024;
-/// The response to `session.resume` is shorter.
+/// The response is shorter.
 const MAX_RESPONSE: u64 = 1024 * 1024;
 /// How long the older daemon may take to respond.
 const RESPONSE_TIMEOUT: Duration = Duration::from_secs(10);
@@ -74,7 +74,7 @@ pub(super) async fn hand_over(
     HandoverOutcome::Completed
 }
 
-/// A request to resume a session.
+/// A request to continue a session: by `session.resume`, or by `session.open` that is sent again with its key.
 struct ResumeRequest {
     session: String,
     token: String,
@@ -86,12 +86,23 @@ impl ResumeRequest {
     fn read(line: &[u8]) -> Option<ResumeRequest> {
         let Ok(Message::Single(Item::Call(call))) = jsonrpc::parse(line) else { return None };
         // Without an id there is no response to decide by.
-        if call.method != v1::SessionResume::NAME || call.id.is_none() {
-            return None;
-        }
-        let params: v1::SessionResume = v1::decode_params_text(call.params.map(|raw| raw.get())).ok()?;
+        call.id.as_ref()?;
+        let params = call.params.map(|raw| raw.get());
+        let (session, token) = match &*call.method {
+            v1::SessionResume::NAME => {
+                let params: v1::SessionResume = v1::decode_params_text(params).ok()?;
+                (params.session_id, params.resume_token)
+            }
+            v1::SessionOpen::NAME => {
+                let params: v1::SessionOpen = v1::decode_params_text(params).ok()?;
+                params.resent_after_ms?;
+                // Its socket exists as long as the session does: there is nothing to wait for.
+                (session_of_key(&params.resume_key?), String::new())
+            }
+            _ => return None,
+        };
         let line = [line, b"\n"].concat();
-        Some(ResumeRequest { session: params.session_id, token: params.resume_token, line })
+        Some(ResumeRequest { session, token, line })
     }
 }
 

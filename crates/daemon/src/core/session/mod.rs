@@ -32,9 +32,8 @@ use std::time::Duration;
 use engine::approval::{ApprovalUpdate, ApproverRegistration};
 use engine::process::{Cursor, Process, ProcessId, ProcessSpec};
 use engine::{Limits, Roots};
-use futures_util::FutureExt as _;
 use link::rpc::Params;
-use link::task::{BoxedFuture, Tasks};
+use link::task::Tasks;
 use link::{Link, Outgoing};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -285,6 +284,11 @@ impl<F: Face> Session<F> {
         handle
     }
 
+    /// Whether its client has closed it.
+    pub fn is_closing(&self) -> bool {
+        self.closing.is_some()
+    }
+
     /// A handle to this session.
     pub fn handle(&self) -> SessionHandle<F> {
         self.handle.clone()
@@ -292,10 +296,7 @@ impl<F: Face> Session<F> {
 
     /// Continues a piece of work: at once as far as it does not wait, then in a task of the session.
     pub fn spawn(&self, work: impl Future<Output = ()> + Send + 'static) {
-        let mut work: BoxedFuture<()> = Box::pin(work);
-        if work.as_mut().now_or_never().is_none() {
-            self.tasks.spawn_boxed(work);
-        }
+        self.tasks.begin(work);
     }
 
     /// Responds with a result that is at hand.

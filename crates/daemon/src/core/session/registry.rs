@@ -1,17 +1,21 @@
 //! The sessions that a later connection may use, by their ids.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use link::rpc::InFlight;
 use link::task::Tasks;
+use tokio::time::Instant;
 
 use super::{Face, Retention, SessionHandle};
 use crate::net::auth::Caller;
 
 /// Callers whose requests are counted; beyond it, callers without a running request are dropped.
 const MAX_CALLERS: usize = 1_024;
+/// Ended sessions whose ids are remembered; beyond it, the oldest is forgotten.
+const MAX_ENDED: usize = 4_096;
 
 /// Every session that is not bound to one connection for good, and the tasks of all sessions of a face.
 pub struct SessionRegistry<F: Face> {
@@ -27,12 +31,21 @@ struct OpenSessions<F: Face> {
     sessions: HashMap<Arc<str>, SessionHandle<F>>,
     /// The running requests of callers that use no connection.
     requests: HashMap<Arc<str>, InFlight>,
+    ended: EndedSessions,
+}
+
+/// The ids of ended sessions that a client could open again, and when they ended.
+struct EndedSessions {
+    ids: VecDeque<(Instant, Arc<str>)>,
+    /// Every one that ended after this is in the list.
+    complete_since: Instant,
 }
 
 impl<F: Face> SessionRegistry<F> {
     /// A registry without sessions.
     pub fn new(retention: Retention) -> SessionRegistry<F> {
-        let open = OpenSessions { sessions: HashMap::new(), requests: HashMap::new() };
+        let ended = EndedSessions { ids: VecDeque::new(), complete_since: Instant::now() };
+        let open = OpenSessions { sessions: HashMap::new(), requests: HashMap::new(), ended };
         SessionRegistry {
             retention,
             open: Mutex::new(open),
@@ -68,6 +81,28 @@ impl<F: Face> SessionRegistry<F> {
     /// The session with this id, if it is this caller's.
     pub fn find(&self, id: &str, caller: &Caller) -> Option<SessionHandle<F>> {
         self.open().sessions.get(id).filter(|handle| handle.requester.caller.name == caller.name).cloned()
+    }
+
+    /// Whether no session has this id or had it, as far as is known.
+    pub fn is_unused(&self, id: &str) -> bool {
+        let open = self.open();
+        !open.sessions.contains_key(id) && !open.ended.ids.iter().any(|(_, ended)| **ended == *id)
+    }
+
+    /// Whether every remembered session that was opened within `age` is known.
+    pub fn remembers(&self, age: Duration) -> bool {
+        self.open().ended.complete_since.elapsed() > age
+    }
+
+    /// Remembers the id of a session that ends, so that no other gets it.
+    pub fn remember(&self, id: &Arc<str>) {
+        let ended = &mut self.open().ended;
+        ended.ids.push_back((Instant::now(), id.clone()));
+        if ended.ids.len() > MAX_ENDED
+            && let Some((at, _)) = ended.ids.pop_front()
+        {
+            ended.complete_since = at;
+        }
     }
 
     /// A number larger than that of every session that was disconnected before.

@@ -13,7 +13,8 @@ use wire::jsonrpc::RpcError;
 use wire::rexd::v1;
 
 use super::errors::{session_not_found, unknown_session};
-use super::session::{RexdHandle, open, resume};
+use super::resume_key::SessionKey;
+use super::session::{ResumeProof, RexdHandle, open, resume};
 use super::{ConnectionCall, Rexd, methods};
 use crate::core::dispatch::{Dispatch, dispatch};
 use crate::core::request::{ConnectionContext, Requester};
@@ -129,16 +130,24 @@ impl Connection {
             Err(rejected) => return self.tasks.spawn(rejected.respond()),
         };
         match dispatched {
-            Dispatch::Connection(ConnectionCall::Resume(params), responder) if self.may_resume(&params) => {
-                self.resume(params, responder).await;
+            Dispatch::Connection(ConnectionCall::Resume(params), responder) => {
+                let proof = ResumeProof::Token(params.resume_token);
+                self.resume(&params.session_id, proof, params.last_event_id, responder).await;
             }
-            Dispatch::Connection(_, responder) if self.must_resume => {
+            Dispatch::Connection(ConnectionCall::Open(params), responder) => {
+                match SessionKey::of(&params, &self.face) {
+                    Ok(Some(key)) if key.is_resent() && self.has_session(&key.session_id()) => {
+                        let (id, proof) = (key.session_id(), ResumeProof::Key(key.as_str().to_owned()));
+                        self.resume(&id, proof, 0, responder).await;
+                    }
+                    Ok(_) if self.must_resume => self.reject(responder, unknown_session("")),
+                    Ok(key) => self.open(&params, key, responder),
+                    Err(error) => self.reject_open(responder, error),
+                }
+            }
+            Dispatch::Connection(ConnectionCall::Ping, responder) if self.must_resume => {
                 self.reject(responder, unknown_session(""));
             }
-            Dispatch::Connection(ConnectionCall::Resume(params), responder) => {
-                self.reject(responder, unknown_session(&params.session_id));
-            }
-            Dispatch::Connection(ConnectionCall::Open(params), responder) => self.open(&params, responder),
             Dispatch::Connection(ConnectionCall::Ping, responder) => {
                 self.tasks.spawn(methods::session::ping(responder));
             }
@@ -161,8 +170,13 @@ impl Connection {
     }
 
     /// Whether this connection may resume that session: one that was opened for a session resumes no other.
-    fn may_resume(&self, params: &v1::SessionResume) -> bool {
-        !self.must_resume || self.context.resumes.as_deref() == Some(params.session_id.as_str())
+    fn may_resume(&self, session_id: &str) -> bool {
+        !self.must_resume || self.context.resumes.as_deref() == Some(session_id)
+    }
+
+    /// Whether this daemon has that session of this caller.
+    fn has_session(&self, session_id: &str) -> bool {
+        self.face.sessions().find(session_id, &self.context.caller).is_some()
     }
 
     /// This connection as a session has it. Standard streams may be taken over: whether a peer still holds them
@@ -173,41 +187,62 @@ impl Connection {
         SessionConnection { outgoing: self.outgoing.clone(), hang_up }
     }
 
-    fn open(&mut self, params: &v1::SessionOpen, responder: Responder) {
-        match open(&self.face, &self.context, params, Some(self.as_session_connection())) {
+    fn open(&mut self, params: &v1::SessionOpen, mut key: Option<SessionKey>, responder: Responder) {
+        let socket = match key.as_mut().map(|key| key.reserve(&self.face)).transpose() {
+            Ok(socket) => socket.flatten(),
+            Err(error) => return self.reject_open(responder, error),
+        };
+        match open(&self.face, &self.context, params, Some(self.as_session_connection()), key) {
             Ok(opened) => {
                 let is_resumable = opened.result.resume_token.is_some();
                 let handle = opened.handle.clone();
-                if let Some(resume) = self.face.resume.as_ref().filter(|_| is_resumable) {
-                    resume.serve_session(&self.face, &handle.id, handle.clone());
+                match (self.face.resume.as_ref().filter(|_| is_resumable), socket) {
+                    (Some(resume), Some(socket)) => resume.serve_socket(&self.face, socket, handle.clone()),
+                    (Some(resume), None) => resume.serve_session(&self.face, &handle.id, handle.clone()),
+                    (None, _) => {}
                 }
                 self.last = Some(handle.id.clone());
                 self.add(ConnectionSession { handle, subscription: SubscriptionId::FIRST, is_resumable });
                 let wants_zstd = params.compress.as_deref() == Some("zstd");
-                self.tasks.spawn(opened.respond(responder, wants_zstd, Some(self.outgoing.clone())));
+                // Before the response to any request that was sent together with this one.
+                self.tasks.begin(opened.respond(responder, wants_zstd, Some(self.outgoing.clone())));
             }
-            Err(error) => {
-                // Requests that were sent together with this one must not reach another session.
-                self.last = None;
-                self.reject(responder, error);
-            }
+            Err(error) => self.reject_open(responder, error),
         }
     }
 
+    /// Rejects a request to open a session, and those that were sent together with it: they must not reach another session.
+    fn reject_open(&mut self, responder: Responder, error: RpcError) {
+        self.last = None;
+        self.reject(responder, error);
+    }
+
     /// Continues a session that has lost its connection on this one.
-    async fn resume(&mut self, params: v1::SessionResume, responder: Responder) {
-        let Some(handle) = self.face.sessions().find(&params.session_id, &self.context.caller) else {
-            return self.reject(responder, unknown_session(&params.session_id));
+    async fn resume(
+        &mut self,
+        session_id: &str,
+        proof: ResumeProof,
+        last_event_id: i64,
+        responder: Responder,
+    ) {
+        let sessions = self.face.sessions();
+        let found = sessions.find(session_id, &self.context.caller).filter(|_| self.may_resume(session_id));
+        let Some(handle) = found else {
+            return self.reject(responder, unknown_session(session_id));
         };
+        let is_opening = matches!(proof, ResumeProof::Key(_));
         let mut connection = self.as_session_connection();
-        if self.sessions.contains_key(&*params.session_id) {
+        if self.sessions.contains_key(session_id) {
             // It would close itself.
             connection.hang_up = None;
         }
-        let (message, resumed) = resume(params, Some(connection), responder);
+        let (message, resumed) = resume(proof, last_event_id, Some(connection), responder);
         handle.send(message).await;
         if let Ok(Some(subscription)) = resumed.await {
             self.must_resume = false;
+            if is_opening {
+                self.last = Some(handle.id.clone());
+            }
             self.add(ConnectionSession { handle, subscription, is_resumable: true });
         }
     }

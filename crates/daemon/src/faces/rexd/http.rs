@@ -9,13 +9,16 @@ use link::rpc::{Request, Requests, RpcLimits};
 use tokio::sync::mpsc;
 use tokio_util::sync::{CancellationToken, DropGuard};
 use wire::jsonrpc::RpcError;
+use wire::rexd::v1;
 
 use super::errors::{session_not_found, unknown_session};
-use super::session::{open, resume, subscribe};
+use super::resume_key::SessionKey;
+use super::session::{ResumeProof, open, resume, subscribe};
 use super::{ConnectionCall, Rexd, methods};
 use crate::core::dispatch::{Dispatch, Rejected, UNAUTHORIZED, dispatch};
 pub use crate::core::events::StreamEvent;
 use crate::core::request::{ConnectionContext, Requester};
+use crate::core::responder::Responder;
 use crate::core::session::Face as _;
 use crate::net::auth::Caller;
 
@@ -100,14 +103,14 @@ impl Post<'_> {
         self.status = Some(PostStatus::Accepted);
         match dispatched {
             Dispatch::Connection(ConnectionCall::Open(params), responder) => {
-                match open(face, self.context, &params, None) {
-                    Ok(opened) => opened.respond(responder, false, None).await,
-                    Err(error) => responder.reject(error).await,
-                }
+                self.open(&params, responder).await;
             }
             Dispatch::Connection(ConnectionCall::Resume(params), responder) => {
                 match face.sessions().find(&params.session_id, caller) {
-                    Some(handle) => handle.send(resume(params, None, responder).0).await,
+                    Some(handle) => {
+                        let proof = ResumeProof::Token(params.resume_token);
+                        handle.send(resume(proof, params.last_event_id, None, responder).0).await;
+                    }
                     None => responder.reject(unknown_session(&params.session_id)).await,
                 }
             }
@@ -120,6 +123,28 @@ impl Post<'_> {
             Dispatch::NoSession(id, responder) => {
                 responder.reject(session_not_found(&id.unwrap_or_default())).await;
             }
+        }
+    }
+
+    async fn open(&self, params: &v1::SessionOpen, responder: Responder) {
+        let (face, caller) = (self.face, &self.context.caller);
+        let opened = match SessionKey::of(params, face) {
+            Ok(Some(mut key)) => match face.sessions().find(&key.session_id(), caller) {
+                Some(handle) if key.is_resent() => {
+                    let proof = ResumeProof::Key(key.as_str().to_owned());
+                    return handle.send(resume(proof, 0, None, responder).0).await;
+                }
+                // A daemon that serves HTTP has no socket for each session.
+                _ => {
+                    key.reserve(face).and_then(|_no_socket| open(face, self.context, params, None, Some(key)))
+                }
+            },
+            Ok(None) => open(face, self.context, params, None, None),
+            Err(error) => Err(error),
+        };
+        match opened {
+            Ok(opened) => opened.respond(responder, false, None).await,
+            Err(error) => responder.reject(error).await,
         }
     }
 

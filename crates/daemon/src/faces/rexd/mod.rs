@@ -13,6 +13,7 @@ pub mod http;
 mod methods;
 mod peers;
 mod quirks;
+mod resume_key;
 mod session;
 mod table;
 
@@ -150,6 +151,10 @@ impl Face for Rexd {
 
     fn close(session: &mut Session) {
         session.face.approvers.remove(&session.id);
+        if let Some(key) = session.state.key.take() {
+            session.face.sessions.remember(&session.id);
+            key.end(session.is_closing() || Rexd::is_disposable(session));
+        }
         let error = errors::session_not_found(&session.id);
         for request in session.state.release() {
             session.reject(request.responder, error.clone());

@@ -19,6 +19,7 @@ use super::convert::{self, limits_report};
 use super::errors::{invalid, rpc_error, still_attached, unknown_session};
 use super::events::{chunk_bytes, line_bytes};
 use super::quirks::{self, Quirks};
+use super::resume_key::SessionKey;
 use crate::config::OFF;
 use crate::core::events::{EventOptions, Gap, Listener, NotYet, StreamEvent, WhileAway};
 use crate::core::opaque_debug;
@@ -90,7 +91,7 @@ const CAPABILITIES: &[&str] = &[
     "sandbox",
 ];
 /// Only a daemon that outlives its connections resumes sessions.
-const RESUME: &[&str] = &["resume", "session.ack"];
+const RESUME: &[&str] = &["resume", "resume_key", "session.ack"];
 /// Only WebSockets are compressed, so only a daemon with listeners offers it.
 const COMPRESS: &str = "compress";
 /// The shortest line that a client may limit the server to: a response must fit.
@@ -129,6 +130,8 @@ pub struct RexdState {
     pub(super) client: ClientCapabilities,
     reported_roots: Vec<String>,
     resume_token: Option<String>,
+    /// The key that its client opened it with.
+    pub(super) key: Option<SessionKey>,
     /// Whether another daemon of this user has opened it.
     pub(super) is_of_peer: bool,
     pub(super) watches: HashMap<String, FileWatcher>,
@@ -178,6 +181,7 @@ pub(super) fn open(
     context: &ConnectionContext,
     params: &v1::SessionOpen,
     connection: Option<SessionConnection>,
+    key: Option<SessionKey>,
 ) -> Result<Opened, RpcError> {
     let (core, caller) = (face.core(), &context.caller);
     let outgoing = connection.as_ref().map(|connection| &connection.outgoing);
@@ -191,7 +195,10 @@ pub(super) fn open(
         convert::reported_roots(&roots, params.workspace_roots.as_deref().unwrap_or_default());
     let engine =
         core.engine.open_session_of(&caller.name).map_err(|error| too_many_sessions(face, caller, error))?;
-    let id: Arc<str> = Arc::from(format!("s_{}", engine::session::random_name().map_err(rpc_error)?));
+    let id: Arc<str> = match &key {
+        Some(key) => key.session_id().into(),
+        None => format!("s_{}", engine::session::random_name().map_err(rpc_error)?).into(),
+    };
     let resume_token = if params.resume && face.may_resume { Some(resume_token()?) } else { None };
     let keeps_events = resume_token.is_some() || connection.is_none();
     let options = SessionOptions {
@@ -218,6 +225,7 @@ pub(super) fn open(
             client,
             reported_roots,
             resume_token,
+            key,
             is_of_peer: context.is_of_peer,
             watches: HashMap::new(),
             attached: HashMap::new(),
@@ -364,16 +372,26 @@ pub(super) fn info(session: &Session) -> v1::SessionInfoResult {
     }
 }
 
+/// How a client proves that a session is its own.
+#[derive(Debug)]
+pub(super) enum ResumeProof {
+    /// By the token from the response to `session.open`.
+    Token(String),
+    /// By the key that it opened the session with.
+    Key(String),
+}
+
 /// `session.resume`: the response first, then every event after the last one that the client has seen. Without a
 /// connection, the client subscribes next. The message for the session, and the id of the new connection if it took it.
 pub(super) fn resume(
-    params: v1::SessionResume,
+    proof: ResumeProof,
+    last_event_id: i64,
     connection: Option<SessionConnection>,
     responder: Responder,
 ) -> (SessionMessage<Rexd>, oneshot::Receiver<Option<SubscriptionId>>) {
     let (taken, result) = oneshot::channel();
     let message = SessionMessage::complete(responder, move |session, mut responder| {
-        if !is_proven(session, &params.resume_token) {
+        if !is_proven(session, &proof) {
             return session.reject(responder, unknown_session(&session.id));
         }
         responder.set_requester(session.requester.clone());
@@ -382,7 +400,7 @@ pub(super) fn resume(
         if session.is_connected() && !may_take_over {
             return session.reject(responder, still_attached(&session.id));
         }
-        let seen = Some(u64::try_from(params.last_event_id).unwrap_or(0));
+        let seen = Some(u64::try_from(last_event_id).unwrap_or(0));
         let result = open_result(session);
         let (wants_zstd, is_connection) = (session.state.client.wants_zstd, connection.is_some());
         let (resumption, compress) = match connection {
@@ -467,8 +485,12 @@ pub(super) fn subscribe(
 }
 
 /// Compared by digest, so that the duration reveals nothing about the token.
-fn is_proven(session: &Session, token: &str) -> bool {
-    session.state.resume_token.as_ref().is_some_and(|ours| Sha256::digest(ours) == Sha256::digest(token))
+fn is_proven(session: &Session, proof: &ResumeProof) -> bool {
+    let (ours, theirs) = match proof {
+        ResumeProof::Token(token) => (session.state.resume_token.as_deref(), token),
+        ResumeProof::Key(key) => (session.state.key.as_ref().map(SessionKey::as_str), key),
+    };
+    ours.is_some_and(|ours| Sha256::digest(ours) == Sha256::digest(theirs))
 }
 
 fn not_yet() -> RpcError {

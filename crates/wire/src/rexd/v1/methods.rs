@@ -47,8 +47,17 @@ pub enum Origin {
 }
 
 /// Params whose values must not be logged, in any method.
-pub const SECRET_FIELDS: &[&str] =
-    &["content", "stdin", "data", "env", "old_string", "new_string", "patch_text", "resume_token"];
+pub const SECRET_FIELDS: &[&str] = &[
+    "content",
+    "stdin",
+    "data",
+    "env",
+    "old_string",
+    "new_string",
+    "patch_text",
+    "resume_token",
+    "resume_key",
+];
 
 /// Finds the row of a method.
 pub fn method(name: &str) -> Option<&'static MethodInfo> {

@@ -21,6 +21,13 @@ pub struct SessionOpen {
     /// Whether to keep the session for a limited time after its connection.
     #[serde(deserialize_with = "or_default")]
     pub resume: bool,
+    /// A secret of the client, with `resume`: if the connection is lost before the response arrives, the same request with
+    /// `resent_after_ms` continues the session that the first one opened.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub resume_key: Option<String>,
+    /// How long ago the first request with this `resume_key` was sent; absent in the first.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub resent_after_ms: Option<i64>,
     /// `utf8` or `base64`.
     pub output_encoding: Option<String>,
     /// `zstd`.
