@@ -3,7 +3,7 @@
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use client::{OutputMode, Session, SessionOptions, Target};
+use client::{Command, OutputMode, Process, Session, SessionOptions, Target};
 
 use tokio::task::JoinSet;
 
@@ -11,6 +11,7 @@ use crate::approval_prompt;
 use crate::failure::Failure;
 use crate::interrupt::{INTERRUPTED, Interrupt};
 use crate::reconnect_notes;
+use crate::relay::{self, Signals};
 use crate::route::{self, Choice};
 
 /// The context that every command receives.
@@ -66,27 +67,53 @@ impl App {
     pub async fn session(&self) -> Result<Session, Failure> {
         let options = self.options();
         let prompts = options.approvals;
-        let ignores_interrupt = options.interactive && matches!(self.choice.target, Target::Ssh(_));
-        let mut tasks = JoinSet::new();
+        let mut interrupt = self.interrupt(&options)?;
         let opening = Session::open(self.choice.target.clone(), options);
-        let session = match ignores_interrupt {
-            true => {
-                let mut interrupt = Interrupt::listen()?;
-                let session = tokio::select! {
-                    session = opening => session?,
-                    () = interrupt.received() => return Err(Failure::new("interrupted").status(INTERRUPTED)),
-                };
-                tasks.spawn(interrupt.exit_on_interrupt());
-                session
-            }
-            false => opening.await?,
+        let session = interruptible(&mut interrupt, opening).await?;
+        self.register(&session, interrupt, prompts);
+        Ok(session)
+    }
+
+    /// Opens a session and starts a command in it: in one round trip if the connection is open already. Signals are listened
+    /// for before the command is sent.
+    pub async fn start(&self, command: Command) -> Result<(Session, Process, Signals), Failure> {
+        let options = self.options();
+        let prompts = options.approvals;
+        let mut interrupt = self.interrupt(&options)?;
+        let dialing = Session::dial(self.choice.target.clone(), options);
+        let dialed = interruptible(&mut interrupt, dialing).await?;
+        if !dialed.is_connected() {
+            let session = interruptible(&mut interrupt, dialed.open()).await?;
+            self.register(&session, interrupt, prompts);
+            let (process, signals) = relay::start(session.start(command)).await?;
+            return Ok((session, process, signals));
+        }
+        let starting = async {
+            let (session, starting) = dialed.start(command).await?;
+            self.register(&session, interrupt, prompts);
+            Ok((session, starting.process().await?))
         };
+        let ((session, process), signals) = relay::start(starting).await?;
+        Ok((session, process, signals))
+    }
+
+    /// Listens for Ctrl-C if the connection must survive it, so that ssh does not receive it.
+    fn interrupt(&self, options: &SessionOptions) -> Result<Option<Interrupt>, Failure> {
+        let ignores_interrupt = options.interactive && matches!(self.choice.target, Target::Ssh(_));
+        ignores_interrupt.then(Interrupt::listen).transpose()
+    }
+
+    /// Starts the tasks that serve an open session, and remembers it.
+    fn register(&self, session: &Session, interrupt: Option<Interrupt>, prompts: bool) {
+        let mut tasks = JoinSet::new();
+        if let Some(interrupt) = interrupt {
+            tasks.spawn(interrupt.exit_on_interrupt());
+        }
         tasks.spawn(reconnect_notes::report(session.connection_state(), self.target_name()));
         if prompts && session.has_capability("approvals") {
             tasks.spawn(approval_prompt::prompt_for_session(session.clone()));
         }
         open_sessions().push(OpenSession { session: session.clone(), _tasks: tasks });
-        Ok(session)
     }
 
     /// The target as the user knows it: its alias, or its address.
@@ -103,6 +130,18 @@ impl App {
             },
             _ => path.to_owned(),
         }
+    }
+}
+
+/// Waits for a step of opening a session, or fails at the first Ctrl-C.
+async fn interruptible<T>(
+    interrupt: &mut Option<Interrupt>,
+    step: impl Future<Output = Result<T, client::Error>>,
+) -> Result<T, Failure> {
+    let Some(interrupt) = interrupt else { return Ok(step.await?) };
+    tokio::select! {
+        result = step => Ok(result?),
+        () = interrupt.received() => Err(Failure::new("interrupted").status(INTERRUPTED)),
     }
 }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use client::stdio::{self, Output};
 use client::v1::codes;
-use client::{Command, Error, Process, ProcessControl, ProcessEvent, ProcessEventKind, ProcessExit, Session};
+use client::{Error, Process, ProcessControl, ProcessEvent, ProcessEventKind, ProcessExit};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::task::JoinSet;
@@ -62,11 +62,10 @@ pub enum RelayEnd {
     Detached,
 }
 
-/// Starts a command. A signal that arrives before the start is answered is for the command, which may run already; if there
+/// Waits for the start of a command. A signal that arrives before the start is answered is for the command, which may run already; if there
 /// is no answer soon, or with another signal, `rex` exits instead.
-pub async fn start(session: &Session, command: Command) -> Result<(Process, Signals), Failure> {
+pub async fn start<T>(starting: impl Future<Output = Result<T, Error>>) -> Result<(T, Signals), Failure> {
     let mut signals = Signals::listen()?;
-    let starting = session.start(command);
     tokio::pin!(starting);
     let started = loop {
         let early = tokio::select! {
@@ -86,7 +85,7 @@ pub async fn start(session: &Session, command: Command) -> Result<(Process, Sign
             () = tokio::time::sleep(EARLY_SIGNAL_WAIT) => {}
         }
         crate::app::close_all_sessions().await;
-        return Err(Failure::new("interrupted before the command was started").status(status));
+        return Err(Failure::new("interrupted; the command may have been started").status(status));
     };
     Ok((started.map_err(start_failure)?, signals))
 }

@@ -188,6 +188,35 @@ async fn a_start_whose_answer_is_cut_off_starts_one_process_and_loses_nothing_of
     }
 }
 
+/// The request that opens the session, the start of the command and the responses to both are cut anywhere.
+///
+/// ARCHITECTURE.md, invariant 47.
+#[tokio::test]
+async fn a_command_that_starts_with_its_session_runs_once_wherever_that_is_cut() {
+    let world = World::new();
+    let expected: String = (1..=1_000).map(|number| format!("{number}\n")).collect();
+    for way in [CarrierKind::Unix, CarrierKind::WebSocket] {
+        let toward_daemon = (1..800).step_by(47).map(|bytes| (Direction::Daemon, bytes));
+        let toward_client = (1..2_000).step_by(97).map(|bytes| (Direction::Client, bytes));
+        for (index, (toward, bytes)) in toward_daemon.chain(toward_client).enumerate() {
+            let name = format!("{way:?}-{toward:?}-{bytes}");
+            let target = target(&world.proxy.addresses, way);
+            let dialed = Session::dial(target, SessionOptions::default()).await.unwrap();
+            let how = if index % 2 == 0 { CutKind::Closed } else { CutKind::Reset };
+            world.proxy.cut_after(toward, bytes, how);
+            // Longer than what is cut of it.
+            let line = format!("echo started >> {name}; seq 1 1000 # {}", "x".repeat(400));
+            let (session, starting) = dialed.start(Command::line(line)).await.unwrap();
+            let mut process = starting.process().await.unwrap();
+            let (written, exit) = gather(&mut process).await.unwrap();
+            assert_eq!((String::from_utf8(written).unwrap(), exit.status()), (expected.clone(), 0), "{name}");
+            assert_eq!(world.sandbox.read(&format!("root/{name}")), "started\n", "{name}: it ran once");
+            assert!(!world.proxy.call_off(), "{name}: nothing was cut");
+            session.close().await.unwrap();
+        }
+    }
+}
+
 /// ARCHITECTURE.md, invariant 47.
 #[tokio::test]
 async fn a_change_of_a_file_is_made_once_though_its_answer_is_cut_off() {

@@ -1,72 +1,17 @@
 //! What the events of a process report after a lost connection, by a server whose every message the test writes.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a failed test panics")]
 
+mod scripted_server;
+
 use std::time::Duration;
 
 use client::{Command, ProcessEventKind, Session, SessionOptions, Target};
+use scripted_server::{Connection, exit, opened, output, started};
 use serde_json::{Value, json};
-use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, Lines};
-use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
-use tokio::net::{UnixListener, UnixStream};
+use tokio::net::UnixListener;
 use tokio::time::timeout;
 
 const PATIENCE: Duration = Duration::from_secs(60);
-
-/// One connection of a server whose every message the test writes.
-struct Connection {
-    requests: Lines<BufReader<OwnedReadHalf>>,
-    output: OwnedWriteHalf,
-}
-
-impl Connection {
-    async fn accept(listener: &UnixListener) -> Connection {
-        let (stream, _): (UnixStream, _) = listener.accept().await.unwrap();
-        let (input, output) = stream.into_split();
-        Connection { requests: BufReader::new(input).lines(), output }
-    }
-
-    /// The id of the next request, which must be of this method.
-    async fn request(&mut self, method: &str) -> Value {
-        let line = self.requests.next_line().await.unwrap().expect("a request");
-        let request: Value = serde_json::from_str(&line).unwrap();
-        assert_eq!(request["method"], method, "{request}");
-        request["id"].clone()
-    }
-
-    async fn send(&mut self, mut message: Value) {
-        message["jsonrpc"] = json!("2.0");
-        self.output.write_all(format!("{message}\n").as_bytes()).await.unwrap();
-    }
-}
-
-fn opened() -> Value {
-    json!({
-        "session_id": "s", "protocol": "rexd/1", "server_version": "1", "capabilities": [], "resume_token": "t",
-        "limits": {
-            "default_timeout_ms": 1, "hard_timeout_ms": 1, "max_output_bytes": 1, "max_file_read_bytes": 1,
-            "max_processes_per_session": 1, "max_concurrent_sessions": 1,
-        },
-        "workspace_roots": ["/"], "server_name": "scripted", "implementation_version": "1",
-    })
-}
-
-fn started() -> Value {
-    json!({ "process_id": "p", "started_at": "2026-01-01T00:00:00Z" })
-}
-
-fn event(method: &str, mut params: Value) -> Value {
-    (params["session_id"], params["process_id"]) = (json!("s"), json!("p"));
-    json!({ "method": method, "params": params })
-}
-
-fn output(event_id: u64, cursor: u64, data: &str) -> Value {
-    let params = json!({ "event_id": event_id, "cursor": cursor, "encoding": "utf8", "data": data });
-    event("exec.stdout", params)
-}
-
-fn exit(event_id: u64) -> Value {
-    event("exec.exit", json!({ "event_id": event_id, "exit_code": 0, "signal": null }))
-}
 
 /// A server that is still executing a start when the connection is lost and the start is sent again. The process has some
 /// events before the client has asked for the third time, and the others after that.

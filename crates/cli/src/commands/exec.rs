@@ -1,32 +1,28 @@
 //! `rex exec`: runs a command on the target.
 
-use client::Command;
+use client::{Command, Process, Session};
 
 use crate::app::App;
 use crate::args::{ExecArgs, misuse_hint};
 use crate::command_limits::CommandLimits;
 use crate::failure::{CommandStatus, Failure, NOT_FOUND};
 use crate::output;
-use crate::relay::{self, InputMode, RelayEnd, RelayOptions};
+use crate::relay::{self, InputMode, RelayEnd, RelayOptions, Signals};
 use crate::terminal::{self, RawMode};
 
 /// Runs a command and returns its status.
 pub(super) async fn run(app: &App, args: ExecArgs) -> Result<CommandStatus, Failure> {
-    let session = app.session().await?;
     let has_no_input = !args.tty && (args.no_stdin || is_dev_null(rustix::stdio::stdin()));
-    if args.name.is_some() && !session.has_capability("name") {
-        return Err(Failure::new(format!(
-            "cannot name the process: rexd on {} is too old",
-            session.target()
-        ))
-        .hint("update it with `rex target install`"));
-    }
     let mut command = command(app, &args);
     if has_no_input {
         command = command.no_input();
     }
-    let started = relay::start(&session, command).await;
-    let (mut process, signals) = started.map_err(|failure| with_shell_hint(failure, &args.command))?;
+    let started = match args.name {
+        Some(_) => start_named(app, command).await,
+        None => app.start(command).await,
+    };
+    let (session, mut process, signals) =
+        started.map_err(|failure| with_shell_hint(failure, &args.command))?;
     if args.detach {
         print_process_id(app, &process)?;
         session.close().await?;
@@ -48,6 +44,20 @@ pub(super) async fn run(app: &App, args: ExecArgs) -> Result<CommandStatus, Fail
     // All output has arrived: do not wait for the cleanup on the target.
     session.close_without_waiting().await.ok();
     Ok(status)
+}
+
+/// Starts a command that has a name, unless the server would ignore the name.
+async fn start_named(app: &App, command: Command) -> Result<(Session, Process, Signals), Failure> {
+    let session = app.session().await?;
+    if !session.has_capability("name") {
+        return Err(Failure::new(format!(
+            "cannot name the process: rexd on {} is too old",
+            session.target()
+        ))
+        .hint("update it with `rex target install`"));
+    }
+    let (process, signals) = relay::start(session.start(command)).await?;
+    Ok((session, process, signals))
 }
 
 /// Adds a hint for a whole line in the place of a program.

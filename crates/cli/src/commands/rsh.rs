@@ -43,8 +43,7 @@ async fn run_command(app: &App, line: &RshCommandLine) -> Result<CommandStatus, 
     if has_no_input {
         command = command.no_input();
     }
-    let session = app.session().await?;
-    let (mut process, signals) = relay::start(&session, command).await?;
+    let (session, mut process, signals) = app.start(command).await?;
     let input = match (has_no_input, line.wants_terminal) {
         (true, _) => InputMode::Closed,
         (false, true) => InputMode::Terminal,

@@ -2,7 +2,7 @@
 
 use std::io::IsTerminal as _;
 
-use client::{Command, Error, Session, v1};
+use client::{Command, Error, v1};
 
 use super::attach::{AttachOptions, relay_attached};
 use super::exec::{exit_status, is_dev_null};
@@ -17,11 +17,11 @@ use crate::terminal;
 
 /// Opens a terminal and relays it.
 pub(super) async fn run(app: &App, args: ShellArgs) -> Result<CommandStatus, Failure> {
-    let session = app.session().await?;
     let command = command(app, &args);
     if !std::io::stdin().is_terminal() {
-        return piped(app, session, command).await;
+        return piped(app, command).await;
     }
+    let session = app.session().await?;
     let command = command.terminal(terminal::size());
     // Detached from the start: detaching or a broken connection must not end the program in the terminal.
     let mut is_detached = true;
@@ -58,12 +58,12 @@ fn command(app: &App, args: &ShellArgs) -> Command {
 }
 
 /// Without a local terminal none is opened on the target, as with ssh: the shell reads its commands from stdin.
-async fn piped(app: &App, session: Session, command: Command) -> Result<CommandStatus, Failure> {
+async fn piped(app: &App, command: Command) -> Result<CommandStatus, Failure> {
     let (command, input) = match is_dev_null(rustix::stdio::stdin()) {
         true => (command.no_input(), InputMode::Closed),
         false => (command, InputMode::Forwarded),
     };
-    let (mut process, signals) = relay::start(&session, command).await?;
+    let (session, mut process, signals) = app.start(command).await?;
     let end = relay::relay(&mut process, signals, RelayOptions { json: app.json, input, is_detached: false })
         .await?;
     let status = exit_status(end, CommandLimits::of_started(&session, None), app.json)?;

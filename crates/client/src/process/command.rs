@@ -3,12 +3,13 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use wire::rexd::v1::{self, LimitsReport};
+use bytes::Bytes;
+use serde::de::DeserializeOwned;
+use wire::jsonrpc;
+use wire::rexd::v1::{self, LimitsReport, Method as _};
 
-use crate::connection::ReplayPolicy;
 use crate::error::Error;
-use crate::session::Session;
-use crate::session::message::NewRoute;
+use crate::session::encoded;
 
 /// A program or shell line to run, with its directory, environment, limits and terminal.
 #[derive(Debug, Clone, Default)]
@@ -148,29 +149,23 @@ impl Command {
         Command { sandbox: Some(profile.into()), ..self }
     }
 
-    pub(crate) fn is_detached(&self) -> bool {
-        self.is_detached
-    }
-
-    /// Sends the request; returns the ids of the process and of its terminal.
-    pub(crate) async fn start(
+    /// The request that starts it: without the limits of the session, with the largest ones that can be requested.
+    pub(crate) fn request(
         self,
-        session: &Session,
-        route: NewRoute,
-    ) -> Result<(String, Option<String>), Error> {
-        let key = Some(session.key());
-        let limits = session.open_result().limits.clone();
+        session_id: String,
+        limits: Option<&LimitsReport>,
+        key: String,
+    ) -> StartRequest {
+        let key = Some(key);
         match self.terminal {
-            Some(size) => {
-                let params = v1::PtyOpen { idempotency_key: key, ..self.pty_open(session.id(), size) };
-                let opened = session.request(&params, ReplayPolicy::Safe, route).await?;
-                Ok((opened.process_id, Some(opened.pty_id)))
-            }
-            None => {
-                let params = v1::ExecStart { idempotency_key: key, ..self.exec_start(session.id(), &limits) };
-                let started = session.request(&params, ReplayPolicy::Safe, route).await?;
-                Ok((started.process_id, None))
-            }
+            Some(size) => StartRequest::Terminal(v1::PtyOpen {
+                idempotency_key: key,
+                ..self.pty_open(session_id, size)
+            }),
+            None => StartRequest::Pipes(v1::ExecStart {
+                idempotency_key: key,
+                ..self.exec_start(session_id, limits)
+            }),
         }
     }
 
@@ -198,16 +193,20 @@ impl Command {
         }
     }
 
-    fn exec_start(self, session_id: String, limits: &LimitsReport) -> v1::ExecStart {
+    fn exec_start(self, session_id: String, limits: Option<&LimitsReport>) -> v1::ExecStart {
         let (argv, command, login) = match self.program {
             Program::Argv(argv) => (argv, None, false),
             Program::Line { line, login } => (Vec::new(), Some(line), login),
             Program::Shell => (Vec::new(), Some(LOGIN_SHELL.to_owned()), false),
         };
         // A detached process has no timeout by default; any other has the longest that the server allows.
-        let longest = limits.hard_timeout_ms.filter(|_| !self.is_detached);
+        let (hard_timeout_ms, hard_output_bytes) = match limits {
+            Some(limits) => (limits.hard_timeout_ms, limits.hard_output_bytes),
+            None => (Some(v1::UNLIMITED), Some(v1::UNLIMITED)),
+        };
+        let longest = hard_timeout_ms.filter(|_| !self.is_detached);
         let timeout_ms = self.timeout.map(milliseconds).or_else(|| longest.and_then(limit_param));
-        let output = self.output_limit.or(limits.hard_output_bytes);
+        let output = self.output_limit.or(hard_output_bytes);
         v1::ExecStart {
             session_id,
             argv,
@@ -227,6 +226,70 @@ impl Command {
             ..v1::ExecStart::default()
         }
     }
+}
+
+/// A request that starts a command.
+#[derive(Debug)]
+pub(crate) enum StartRequest {
+    Pipes(v1::ExecStart),
+    Terminal(v1::PtyOpen),
+}
+
+/// The ids of a process that was started.
+#[derive(Debug)]
+pub(crate) struct StartedIds {
+    pub(crate) process_id: String,
+    /// Of its terminal, if it has one.
+    pub(crate) pty_id: Option<String>,
+}
+
+impl StartRequest {
+    pub(crate) fn method(&self) -> &'static str {
+        match self {
+            StartRequest::Pipes(_) => v1::ExecStart::NAME,
+            StartRequest::Terminal(_) => v1::PtyOpen::NAME,
+        }
+    }
+
+    pub(crate) fn is_detached(&self) -> bool {
+        match self {
+            StartRequest::Pipes(params) => params.detach,
+            StartRequest::Terminal(params) => params.detach,
+        }
+    }
+
+    pub(crate) fn set_session(&mut self, id: String) {
+        match self {
+            StartRequest::Pipes(params) => params.session_id = id,
+            StartRequest::Terminal(params) => params.session_id = id,
+        }
+    }
+
+    pub(crate) fn encode(&self, id: u64) -> Result<Bytes, Error> {
+        let message = match self {
+            StartRequest::Pipes(params) => jsonrpc::request(id, self.method(), params),
+            StartRequest::Terminal(params) => jsonrpc::request(id, self.method(), params),
+        };
+        encoded(self.method(), message)
+    }
+
+    /// Decodes the result of the request.
+    pub(crate) fn decoder(&self) -> fn(&[u8]) -> Result<StartedIds, Error> {
+        match self {
+            StartRequest::Pipes(_) => |result| {
+                let started: v1::ExecStartResult = decoded(v1::ExecStart::NAME, result)?;
+                Ok(StartedIds { process_id: started.process_id, pty_id: None })
+            },
+            StartRequest::Terminal(_) => |result| {
+                let opened: v1::PtyOpenResult = decoded(v1::PtyOpen::NAME, result)?;
+                Ok(StartedIds { process_id: opened.process_id, pty_id: Some(opened.pty_id) })
+            },
+        }
+    }
+}
+
+fn decoded<T: DeserializeOwned>(method: &'static str, result: &[u8]) -> Result<T, Error> {
+    serde_json::from_slice(result).map_err(|error| Error::decode(method, error))
 }
 
 /// Starts the user's shell as a login does.

@@ -11,6 +11,7 @@ use crate::queue;
 use crate::session::Session;
 
 pub use command::{Command, TerminalSize};
+pub(crate) use command::{StartRequest, StartedIds};
 pub use control::ProcessControl;
 pub(crate) use event::EventResult;
 pub use event::{OutputLoss, ProcessError, ProcessEvent, ProcessEventKind, ProcessExit, signal_number};

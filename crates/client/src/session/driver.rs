@@ -15,6 +15,7 @@ use wire::rexd::v1::{Cancel, Method as _, SessionAck, SessionClose, SessionOpenR
 use super::ConnectionState;
 use super::handshake::rpc_error;
 use super::message::{ClientMessage, ClientRequest, NewRoute, Received};
+use super::opening::has_capability;
 use super::routes::EventRoutes;
 use crate::acknowledge::Acknowledgements;
 use crate::connection::{CloseRequest, DriverEndpoint, EndpointEvent, Inbox, LinkEnd, Readiness};
@@ -23,6 +24,8 @@ use crate::error::Error;
 use crate::options::SessionOptions;
 use crate::target::Target;
 
+/// The capability of servers on which requests can name a session that is being opened.
+const LAST_SESSION: &str = "session.last";
 /// The pause before a request is sent again that the server is still executing.
 const RETRY_AFTER: Duration = Duration::from_millis(50);
 
@@ -30,6 +33,14 @@ const RETRY_AFTER: Duration = Duration::from_millis(50);
 pub(super) struct Publications {
     pub(super) opened: watch::Sender<Arc<SessionOpenResult>>,
     pub(super) connection: watch::Sender<ConnectionState>,
+}
+
+/// A request that was sent together with the one that opened the session.
+pub(super) struct EarlyRequest {
+    /// With the id of the session, as it is sent again.
+    pub(super) request: ClientRequest,
+    /// Whether it was sent on another connection, which was lost.
+    pub(super) is_lost: bool,
 }
 
 pub(super) struct SessionDriver {
@@ -44,6 +55,9 @@ pub(super) struct SessionDriver {
     /// Replayed requests whose first execution had not ended, and when to send them again.
     pub(super) retries: VecDeque<(Instant, ClientRequest)>,
     pub(super) acknowledgements: Acknowledgements,
+    /// The request that named the session before the server had announced that it can be named so: if the server refuses it,
+    /// it is sent again with the session's id.
+    refusable: Option<u64>,
     next_id: Arc<AtomicU64>,
 }
 
@@ -67,6 +81,7 @@ impl SessionDriver {
             options,
             retries: VecDeque::new(),
             acknowledgements,
+            refusable: None,
             next_id,
         })
     }
@@ -75,8 +90,14 @@ impl SessionDriver {
         self.next_id.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// Runs until the session is closed or lost.
-    pub(super) async fn run(mut self: Box<Self>) {
+    /// Runs until the session is closed or lost. `messages` arrived together with the response that opened the session.
+    pub(super) async fn run(mut self: Box<Self>, early: Option<EarlyRequest>, messages: Vec<Bytes>) {
+        if let Some(early) = early {
+            self.take_over(early);
+        }
+        for message in messages {
+            self.dispatch(message);
+        }
         loop {
             let end = match self.serve_link().await {
                 LinkEnd::Disconnected => Box::pin(self.recover()).await,
@@ -88,6 +109,19 @@ impl SessionDriver {
                 Err(error) => return self.fail(&error).await,
             }
         }
+    }
+
+    /// Takes over a request that was sent together with the one that opened the session.
+    fn take_over(&mut self, EarlyRequest { request, is_lost }: EarlyRequest) {
+        let lost = self.opened.borrow().lost.unwrap_or(0);
+        self.routes.report_loss(lost, true);
+        if is_lost {
+            return self.send(request);
+        }
+        if !has_capability(&self.opened.borrow(), LAST_SESSION) {
+            self.refusable = Some(request.id);
+        }
+        self.pending.insert(request.id, request);
     }
 
     async fn serve_link(&mut self) -> LinkEnd {
@@ -191,6 +225,9 @@ impl SessionDriver {
             }
             (None, error) => {
                 let error = Error::from(rpc_error(error.map_or("null", |raw| raw.get())));
+                if self.refusable.take_if(|id| *id == request.id).is_some() {
+                    return self.send(request);
+                }
                 if request.sent > 1 && is_in_progress(&error) {
                     return self.retries.push_back((Instant::now() + RETRY_AFTER, request));
                 }
@@ -274,6 +311,5 @@ fn is_in_progress(error: &Error) -> bool {
 
 /// Whether the server keeps events until they are acknowledged.
 pub(super) fn can_acknowledge(opened: &SessionOpenResult) -> bool {
-    let has = |name: &str| opened.capabilities.iter().any(|known| known == name);
-    opened.resume_token.is_some() && has(SessionAck::NAME)
+    opened.resume_token.is_some() && has_capability(opened, SessionAck::NAME)
 }

@@ -1,26 +1,25 @@
 //! The first request on a new link: it opens a session or resumes one.
 
-use std::time::Duration;
-
+use bytes::Bytes;
 use link::{Incoming, Link};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use wire::jsonrpc::{self, Item, Message, RpcError};
 use wire::rexd::v1::{Method, PROTOCOL, SessionOpenResult, SessionResume, codes};
 
-use crate::dial::{TargetLink, dial};
+use crate::dial::{Carrier, TargetLink, dial};
 use crate::error::{ConnectError, ConnectStep, Error};
 use crate::options::SessionOptions;
 use crate::target::Target;
 
-/// Attempts to open a session on connections that are cut.
-const MAX_ATTEMPTS: usize = 5;
-/// The pause after the first of them; it doubles.
-const FIRST_PAUSE: Duration = Duration::from_millis(50);
 /// The id of the first request.
 const HANDSHAKE_ID: u64 = 1;
+/// The id of a request that is sent together with the first one.
+pub(super) const EARLY_ID: u64 = 2;
 /// The first id of the requests that follow.
-pub(super) const FIRST_FREE_ID: u64 = 2;
+pub(super) const FIRST_FREE_ID: u64 = 3;
+/// Messages that may arrive before the response to the first request.
+const MAX_EARLY_MESSAGES: usize = 64;
 
 /// Why a session could not be resumed.
 #[derive(Debug)]
@@ -33,47 +32,56 @@ pub(super) enum ResumeError {
     Permanent(Error),
 }
 
-/// Connects to the target and opens a session. Tries again if the connection is cut before the response: an unused
-/// session that the server opened ends with its connection.
-pub(super) async fn open(
-    target: &Target,
-    options: &SessionOptions,
-) -> Result<(TargetLink, SessionOpenResult), Error> {
-    let params = options.open_params(target);
-    let opening = async {
-        let mut pause = FIRST_PAUSE;
-        for _ in 1..MAX_ATTEMPTS {
-            match connect(target, options, &params).await {
-                Err(Error::Connect(error)) if error.is_cut() => tokio::time::sleep(pause).await,
-                result => return result,
-            }
-            pause *= 2;
-        }
-        connect(target, options, &params).await
-    };
-    match tokio::time::timeout(options.connect_timeout, opening).await {
-        Ok(opened) => opened,
-        Err(_elapsed) => Err(timed_out(target, options).await),
-    }
-}
-
 /// Connects and sends the first request. If that fails or is dropped, the carrier is stopped.
 async fn connect<M: Method<Result = SessionOpenResult>>(
     target: &Target,
     options: &SessionOptions,
     params: &M,
 ) -> Result<(TargetLink, SessionOpenResult), Error> {
-    let mut guard = StopOnDrop(Some(dial(target, options).await?));
-    let Some(link) = guard.0.as_mut() else { return Err(Error::Closed) };
-    let opened = handshake(link, target, params).await?;
-    let link = guard.0.take().ok_or(Error::Closed)?;
-    Ok((link, opened))
+    let opened = UnopenedLink::dial(target, options).await?.handshake(target, params, None).await?;
+    Ok((opened.link, opened.result))
 }
 
-/// Stops the carrier of a link on which no session was opened.
-struct StopOnDrop(Option<TargetLink>);
+/// A link on which no session is open. Dropping it stops its carrier.
+#[derive(Debug)]
+pub(super) struct UnopenedLink(Option<TargetLink>);
 
-impl Drop for StopOnDrop {
+/// A link on which a session was opened.
+pub(super) struct OpenedLink {
+    pub(super) link: TargetLink,
+    pub(super) result: SessionOpenResult,
+    /// What arrived before the response.
+    pub(super) messages: Vec<Bytes>,
+}
+
+impl UnopenedLink {
+    /// Connects to the target.
+    pub(super) async fn dial(target: &Target, options: &SessionOptions) -> Result<UnopenedLink, Error> {
+        Ok(UnopenedLink(Some(dial(target, options).await?)))
+    }
+
+    /// Whether a message that is sent now reaches a server that was reached, rather than a program that still connects.
+    pub(super) fn is_connected(&self) -> bool {
+        self.0.as_ref().is_some_and(|link| {
+            matches!(link.carrier, Carrier::Local(_) | Carrier::SharedSsh(..) | Carrier::Socket)
+        })
+    }
+
+    /// Sends the first request, and `early` with it, and waits for the response to the first.
+    pub(super) async fn handshake<M: Method<Result = SessionOpenResult>>(
+        mut self,
+        target: &Target,
+        params: &M,
+        early: Option<Bytes>,
+    ) -> Result<OpenedLink, Error> {
+        let Some(link) = self.0.as_mut() else { return Err(Error::Closed) };
+        let (result, messages) = handshake(link, target, params, early).await?;
+        let link = self.0.take().ok_or(Error::Closed)?;
+        Ok(OpenedLink { link, result, messages })
+    }
+}
+
+impl Drop for UnopenedLink {
     fn drop(&mut self) {
         if let Some(link) = &mut self.0 {
             link.carrier.stop();
@@ -126,7 +134,7 @@ impl From<Error> for ResumeError {
 }
 
 /// The error of a target that does not answer. The next attempt does not use the same shared connection.
-async fn timed_out(target: &Target, options: &SessionOptions) -> Error {
+pub(super) async fn timed_out(target: &Target, options: &SessionOptions) -> Error {
     crate::dial::abandon_shared(target).await;
     let seconds = options.connect_timeout.as_secs();
     let error = ConnectError::new(target, ConnectStep::Connect, format!("no answer within {seconds} s"));
@@ -137,8 +145,9 @@ async fn handshake<M: Method<Result = SessionOpenResult>>(
     link: &mut TargetLink,
     target: &Target,
     params: &M,
-) -> Result<SessionOpenResult, Error> {
-    let Some(result) = first_response(&mut link.link, params).await? else {
+    early: Option<Bytes>,
+) -> Result<(SessionOpenResult, Vec<Bytes>), Error> {
+    let Some((result, messages)) = first_response(&mut link.link, params, early).await? else {
         return Err(link.carrier.explain(target).await.into());
     };
     // Another version of the protocol may differ in every other member.
@@ -155,7 +164,7 @@ async fn handshake<M: Method<Result = SessionOpenResult>>(
         // Before the next message is read, which may be binary.
         link.link.outgoing.accept_binary();
     }
-    Ok(opened)
+    Ok((opened, messages))
 }
 
 /// The protocol that the server has chosen.
@@ -165,24 +174,37 @@ struct Negotiated {
     protocol: Option<String>,
 }
 
-/// Sends the first request and waits for its response; `None` if the link ended first.
-async fn first_response<M: Method>(link: &mut Link, params: &M) -> Result<Option<Box<RawValue>>, Error> {
+/// Sends the first request, and `early` with it, and waits for the response to the first. Returns the result and what arrived
+/// before it; `None` if the link ended first.
+async fn first_response<M: Method>(
+    link: &mut Link,
+    params: &M,
+    early: Option<Bytes>,
+) -> Result<Option<(Box<RawValue>, Vec<Bytes>)>, Error> {
     let message =
         jsonrpc::request(HANDSHAKE_ID, M::NAME, params).map_err(|error| Error::encode(M::NAME, error))?;
-    if link.outgoing.respond(message.into()).await.is_err() {
-        return Ok(None);
+    let keeps_messages = early.is_some();
+    for message in [Some(message.into()), early].into_iter().flatten() {
+        if link.outgoing.respond(message).await.is_err() {
+            return Ok(None);
+        }
     }
+    let mut messages = Vec::new();
     while let Some(incoming) = link.incoming.recv().await {
         let Incoming::Message(line) = incoming else { continue };
         // A login shell may print text of its own before the daemon starts.
-        let Ok(Message::Single(Item::Response(response))) = jsonrpc::parse(&line) else { continue };
-        if response.id != Some(HANDSHAKE_ID.into()) {
-            continue;
+        let Ok(message) = jsonrpc::parse(&line) else { continue };
+        if let Message::Single(Item::Response(response)) = message
+            && response.id == Some(HANDSHAKE_ID.into())
+        {
+            return match (response.result, response.error) {
+                (Some(result), _) => Ok(Some((result.to_owned(), messages))),
+                (None, error) => Err(rpc_error(error.map(|raw| raw.get()).unwrap_or("null")).into()),
+            };
         }
-        return match (response.result, response.error) {
-            (Some(result), _) => Ok(Some(result.to_owned())),
-            (None, error) => Err(rpc_error(error.map(|raw| raw.get()).unwrap_or("null")).into()),
-        };
+        if keeps_messages && messages.len() < MAX_EARLY_MESSAGES {
+            messages.push(line);
+        }
     }
     Ok(None)
 }

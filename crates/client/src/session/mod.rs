@@ -4,8 +4,10 @@ mod driver;
 mod early;
 mod handshake;
 pub(crate) mod message;
+mod opening;
 mod recover;
 mod routes;
+mod starting;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -26,8 +28,12 @@ use crate::options::SessionOptions;
 use crate::process::{Command, Process};
 use crate::queue::queue;
 use crate::target::Target;
-use driver::{Publications, SessionDriver};
+use driver::{EarlyRequest, Publications, SessionDriver};
+use handshake::OpenedLink;
 use message::{ClientMessage, ClientRequest, NewRoute, ProcessRoute, Received};
+pub use opening::Dialed;
+use starting::StartResponse;
+pub use starting::Starting;
 
 /// A session on a target. It is closed when the last handle, process and watch of it are dropped; its task outlives
 /// them for at most five seconds to do so.
@@ -62,23 +68,36 @@ pub enum ConnectionState {
 impl Session {
     /// Connects to the target and opens a session. Must be called within a tokio runtime.
     pub async fn open(target: Target, options: SessionOptions) -> Result<Session, Error> {
-        let key_prefix = random_hex().map_err(Error::Random)?.into();
         // Boxed, as the driver is: the state of the handshake must not enlarge every later future.
-        let (link, opened) = Box::pin(handshake::open(&target, &options)).await?;
+        Box::pin(async { Session::dial(target, options).await?.open().await }).await
+    }
+
+    /// Connects to the target, and opens no session yet. Must be called within a tokio runtime.
+    pub async fn dial(target: Target, options: SessionOptions) -> Result<Dialed, Error> {
+        Box::pin(Dialed::dial(target, options)).await
+    }
+
+    /// Runs the task of a session that was opened.
+    fn run(
+        opened: OpenedLink,
+        (target, options): (Target, SessionOptions),
+        (key_prefix, drained): (String, Arc<Notify>),
+        early: Option<EarlyRequest>,
+    ) -> Session {
+        let OpenedLink { link, result, messages } = opened;
         let (sender, inbox) = inbox();
-        let (publish, published) = watch::channel(Arc::new(opened));
+        let (publish, published) = watch::channel(Arc::new(result));
         let (publish_state, connection) = watch::channel(ConnectionState::Connected);
-        let drained = Arc::new(Notify::new());
         let next_id = Arc::new(AtomicU64::new(handshake::FIRST_FREE_ID));
         let target = Arc::new(target);
         let shared = (next_id.clone(), drained.clone());
         let publications = Publications { opened: publish, connection: publish_state };
         let driver = SessionDriver::new(link, (target.clone(), options), (inbox, publications), shared);
         let tasks = TaskTracker::new();
-        tasks.spawn(driver.run());
+        tasks.spawn(driver.run(early, messages));
         tasks.close();
-        let opened = published;
-        Ok(Session { inbox: sender, tasks, opened, connection, next_id, drained, target, key_prefix })
+        let (opened, key_prefix) = (published, key_prefix.into());
+        Session { inbox: sender, tasks, opened, connection, next_id, drained, target, key_prefix }
     }
 
     /// The server's response to `session.open`, of the current session if it had to be opened again.
@@ -118,11 +137,18 @@ impl Session {
 
     /// Starts a command. The process ends with the session, unless it is detached.
     pub async fn start(&self, command: Command) -> Result<Process, Error> {
-        let (events, receiver) = queue(self.drained.clone());
-        let is_detached = command.is_detached();
-        let route = NewRoute::Process(ProcessRoute { events, cursor: 0, is_detached, skipped: 0 });
-        let (process_id, pty_id) = command.start(self, route).await?;
-        Ok(Process::new(self.clone(), process_id, pty_id, receiver))
+        self.begin(command).await?.process().await
+    }
+
+    /// Requests the start of a command.
+    async fn begin(&self, command: Command) -> Result<Starting, Error> {
+        let limits = &self.open_result().limits;
+        let request = command.request(self.id(), Some(limits), self.key());
+        let id = self.next_id.fetch_add(1, Ordering::Relaxed);
+        let message = request.encode(id)?;
+        let (request, response) = StartResponse::of(&request, (id, message), self.drained.clone());
+        self.inbox.send(ClientMessage::Request(request)).await.map_err(|_closed| Error::Closed)?;
+        Ok(response.in_session(self.clone()))
     }
 
     /// Attaches to a running process and reads its output from a cursor; 0 is the beginning.
@@ -230,21 +256,25 @@ impl Session {
     ) -> Result<(M::Result, Option<Bytes>), Error> {
         let id = self.next_id.fetch_add(1, Ordering::Relaxed);
         let method = M::NAME;
-        let message = encode(id).map_err(|error| Error::encode(method, error))?;
-        let bytes = message.len();
-        if bytes > MAX_LINE_BYTES {
-            return Err(Error::TooLarge { method, bytes, limit: MAX_LINE_BYTES });
-        }
+        let message = encoded(method, encode(id))?;
         let (response, result) = oneshot::channel();
-        let message = Bytes::from(message);
         let request = ClientRequest { id, method, message, replay, route, response, sent: 0 };
         self.inbox.send(ClientMessage::Request(request)).await.map_err(|_closed| Error::Closed)?;
+        let Received { text, payload } = self.response(id, result).await?;
+        let result = serde_json::from_slice(&text).map_err(|error| Error::decode(method, error))?;
+        Ok((result, payload))
+    }
+
+    /// Waits for the response to a request. Dropping this future cancels the request.
+    async fn response(
+        &self,
+        id: u64,
+        result: oneshot::Receiver<Result<Received, Error>>,
+    ) -> Result<Received, Error> {
         let mut guard = CancelOnDrop { id, inbox: Some(&self.inbox) };
         let result = result.await.map_err(|_| Error::Closed);
         guard.inbox = None;
-        let Received { text, payload } = result??;
-        let result = serde_json::from_slice(&text).map_err(|error| Error::decode(method, error))?;
-        Ok((result, payload))
+        result?
     }
 
     /// A key by which the server recognises a request that is sent twice.
@@ -262,6 +292,15 @@ impl Session {
 
     pub(crate) fn drained(&self) -> Arc<Notify> {
         self.drained.clone()
+    }
+}
+
+/// A request as it is sent, unless it is too large.
+pub(crate) fn encoded(method: &'static str, message: serde_json::Result<Vec<u8>>) -> Result<Bytes, Error> {
+    let message = message.map_err(|error| Error::encode(method, error))?;
+    match message.len() {
+        bytes if bytes > MAX_LINE_BYTES => Err(Error::TooLarge { method, bytes, limit: MAX_LINE_BYTES }),
+        _ => Ok(message.into()),
     }
 }
 

@@ -11,6 +11,7 @@ use super::ConnectionState;
 use super::driver::{SessionDriver, can_acknowledge};
 use super::handshake::{self, ResumeError};
 use super::message::{ClientMessage, ClientRequest, NewRoute, ProcessRoute};
+use super::opening;
 use crate::acknowledge::Acknowledgements;
 use crate::connection::{InboxEvent, LinkEnd, ReplayPolicy};
 use crate::dial::TargetLink;
@@ -154,9 +155,9 @@ async fn reconnect(
             Some(params) => handshake::resume(&target, &options, params)
                 .await
                 .map(|(link, opened)| Reconnection::Resumed(link, opened)),
-            None => handshake::open(&target, &options)
+            None => opening::open(&target, &options)
                 .await
-                .map(|(link, opened)| Reconnection::Reopened(link, opened, loss.clone()))
+                .map(|opened| Reconnection::Reopened(opened.link, opened.result, loss.clone()))
                 .map_err(ResumeError::from),
         };
         let error = match attempt {

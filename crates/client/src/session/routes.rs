@@ -17,11 +17,16 @@ use crate::options::OutputMode;
 use crate::process::{OutputLoss, ProcessError, ProcessEvent, ProcessEventKind, ProcessExit};
 use crate::queue;
 
+/// Approval events that are kept before the first subscription.
+const MAX_EARLY_APPROVALS: usize = 16;
+
 /// Where the events of a session go.
 pub(super) struct EventRoutes {
     processes: HashMap<String, ProcessRoute>,
     watches: HashMap<String, queue::Sender<WatchEvent>>,
     approvals: Vec<queue::Sender<ApprovalEvent>>,
+    /// Approval events before the first subscription: a command may start together with its session.
+    early_approvals: Option<Vec<ApprovalEvent>>,
     /// Events of unknown processes: after a lost connection they may arrive before the response to their start.
     early: EarlyEvents,
     /// Processes whose reader is slow.
@@ -69,6 +74,7 @@ impl EventRoutes {
             processes: HashMap::new(),
             watches: HashMap::new(),
             approvals: Vec::new(),
+            early_approvals: Some(Vec::new()),
             early: EarlyEvents::default(),
             slow: Vec::new(),
             last_event_id: 0,
@@ -82,6 +88,9 @@ impl EventRoutes {
     }
 
     pub(super) fn subscribe_approvals(&mut self, events: queue::Sender<ApprovalEvent>) {
+        for event in self.early_approvals.take().into_iter().flatten() {
+            events.push(event, 0);
+        }
         self.approvals.push(events);
     }
 
@@ -229,6 +238,9 @@ impl EventRoutes {
     }
 
     fn publish(&mut self, event: &ApprovalEvent) {
+        if let Some(early) = self.early_approvals.as_mut().filter(|early| early.len() < MAX_EARLY_APPROVALS) {
+            early.push(event.clone());
+        }
         self.approvals.retain(|events| !events.is_closed());
         for events in &self.approvals {
             events.push(event.clone(), 0);
