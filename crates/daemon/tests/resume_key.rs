@@ -157,9 +157,13 @@ fn a_daemon_with_listeners_opens_one_session_for_a_key() {
         params["session_id"] = opened["session_id"].clone();
         let process = one.call("exec.start", params.clone());
         let mut two = served.client(way);
+        let before = two.open();
         refused_as_used(&mut two, with_key(first()));
         let attached = two.refused("session.open", with_key(resent(1)));
         assert_eq!((&attached["code"], &attached["data"]["retry"]), (&json!(-32006), &json!(true)));
+        let start = json!({ "session_id": "@last", "argv": ["touch", "other"] });
+        assert_eq!(two.refused("exec.start", start)["code"], -32602, "and not the session before");
+        two.call("session.close", json!({ "session_id": before }));
         drop(one);
         let mut tries = testkit::tries::Tries::within(PATIENCE, "the session is continued");
         let again = loop {

@@ -5,7 +5,7 @@ use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd};
 use std::path::PathBuf;
 use std::time::Duration;
 
-use rustix::fs::{AtFlags, Mode, OFlags};
+use rustix::fs::{AtFlags, Mode, OFlags, Timespec, Timestamps};
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 use tokio::net::unix::SocketAddr;
 use tokio::net::{UnixListener, UnixStream};
@@ -155,9 +155,14 @@ pub(crate) struct SocketName {
 }
 
 impl SocketName {
-    /// Leaves the name: no other process gets it until it counts as stale.
+    /// Leaves the name: no other process gets it until it counts as stale, from now on.
     pub(crate) fn leave(mut self) {
-        self.name.clear();
+        let name = std::mem::take(&mut self.name);
+        let now = Timespec { tv_sec: 0, tv_nsec: rustix::fs::UTIME_NOW };
+        let times = Timestamps { last_access: now, last_modification: now };
+        if let Err(error) = rustix::fs::utimensat(&self.directory, &name, &times, AtFlags::SYMLINK_NOFOLLOW) {
+            tracing::debug!(%error, name, "the time of a socket could not be changed");
+        }
     }
 }
 
@@ -172,7 +177,7 @@ impl Drop for SocketName {
     }
 }
 
-/// A listening socket. Dropping it removes its name.
+/// A listening socket. Dropping it removes its name, unless that was [separated](BoundSocket::into_parts).
 #[derive(Debug)]
 pub(crate) struct ListeningSocket {
     listener: UnixListener,

@@ -41,9 +41,9 @@ pub(crate) const MAX_RESEND_DELAY: Duration = Duration::from_secs(STALE_AFTER.as
 /// The digits in the id of a session.
 const ID_DIGITS: usize = 12;
 
-/// The id of the session that a resume key opens.
-pub(crate) fn session_of_key(key: &str) -> String {
-    let digest = hex::encode(Sha256::digest(key));
+/// The id of the session that a resume key opens; without salt, every daemon derives the same.
+pub(crate) fn session_of_key(salt: &str, key: &str) -> String {
+    let digest = hex::encode(Sha256::digest(format!("{salt}{key}")));
     format!("{SESSION_PREFIX}{}", &digest[..ID_DIGITS])
 }
 

@@ -97,7 +97,7 @@ impl ResumeRequest {
                 let params: v1::SessionOpen = v1::decode_params_text(params).ok()?;
                 params.resent_after_ms?;
                 // Its socket exists as long as the session does: there is nothing to wait for.
-                (session_of_key(&params.resume_key?), String::new())
+                (session_of_key("", &params.resume_key?), String::new())
             }
             _ => return None,
         };

@@ -14,8 +14,10 @@ use crate::net::auth::Caller;
 
 /// Callers whose requests are counted; beyond it, callers without a running request are dropped.
 const MAX_CALLERS: usize = 1_024;
-/// Ended sessions whose ids are remembered; beyond it, the oldest is forgotten.
-const MAX_ENDED: usize = 4_096;
+/// Reserved ids that are kept; beyond it, the oldest is dropped.
+const MAX_RESERVED: usize = 4_096;
+/// How much later than it was sent a request may be handled, for example after it waited in the backlog of a socket.
+const TRANSIT: Duration = Duration::from_secs(1);
 
 /// Every session that is not bound to one connection for good, and the tasks of all sessions of a face.
 pub struct SessionRegistry<F: Face> {
@@ -31,21 +33,21 @@ struct OpenSessions<F: Face> {
     sessions: HashMap<Arc<str>, SessionHandle<F>>,
     /// The running requests of callers that use no connection.
     requests: HashMap<Arc<str>, InFlight>,
-    ended: EndedSessions,
+    reserved: ReservedIds,
 }
 
-/// The ids of ended sessions that a client could open again, and when they ended.
-struct EndedSessions {
-    ids: VecDeque<(Instant, Arc<str>)>,
-    /// Every one that ended after this is in the list.
+/// The ids that clients have chosen for their sessions, also for those that have ended, and when.
+struct ReservedIds {
+    ids: VecDeque<(Instant, String)>,
+    /// Every one that was reserved after this is in the list.
     complete_since: Instant,
 }
 
 impl<F: Face> SessionRegistry<F> {
     /// A registry without sessions.
     pub fn new(retention: Retention) -> SessionRegistry<F> {
-        let ended = EndedSessions { ids: VecDeque::new(), complete_since: Instant::now() };
-        let open = OpenSessions { sessions: HashMap::new(), requests: HashMap::new(), ended };
+        let reserved = ReservedIds { ids: VecDeque::new(), complete_since: Instant::now() };
+        let open = OpenSessions { sessions: HashMap::new(), requests: HashMap::new(), reserved };
         SessionRegistry {
             retention,
             open: Mutex::new(open),
@@ -83,26 +85,29 @@ impl<F: Face> SessionRegistry<F> {
         self.open().sessions.get(id).filter(|handle| handle.requester.caller.name == caller.name).cloned()
     }
 
-    /// Whether no session has this id or had it, as far as is known.
-    pub fn is_unused(&self, id: &str) -> bool {
-        let open = self.open();
-        !open.sessions.contains_key(id) && !open.ended.ids.iter().any(|(_, ended)| **ended == *id)
-    }
-
-    /// Whether every remembered session that was opened within `age` is known.
-    pub fn remembers(&self, age: Duration) -> bool {
-        self.open().ended.complete_since.elapsed() > age
-    }
-
-    /// Remembers the id of a session that ends, so that no other gets it.
-    pub fn remember(&self, id: &Arc<str>) {
-        let ended = &mut self.open().ended;
-        ended.ids.push_back((Instant::now(), id.clone()));
-        if ended.ids.len() > MAX_ENDED
-            && let Some((at, _)) = ended.ids.pop_front()
-        {
-            ended.complete_since = at;
+    /// Reserves the id of a session that its client has chosen; false if a session has it or had it. `resent_after` is the time
+    /// since the client first sent it, if it did before: false if an earlier daemon may have
+    /// received it, or if its id may have been dropped.
+    pub fn reserve(&self, id: &str, resent_after: Option<Duration>) -> bool {
+        let mut open = self.open();
+        let is_complete =
+            resent_after.is_none_or(|age| open.reserved.complete_since.elapsed() > age + TRANSIT);
+        let is_used = open.sessions.contains_key(id) || open.reserved.ids.iter().any(|(_, used)| used == id);
+        if !is_complete || is_used {
+            return false;
         }
+        open.reserved.ids.push_back((Instant::now(), id.to_owned()));
+        if open.reserved.ids.len() > MAX_RESERVED
+            && let Some((at, _)) = open.reserved.ids.pop_front()
+        {
+            open.reserved.complete_since = at;
+        }
+        true
+    }
+
+    /// Cancels the reservation of an id with which no session was opened.
+    pub fn release(&self, id: &str) {
+        self.open().reserved.ids.retain(|(_, used)| used != id);
     }
 
     /// A number larger than that of every session that was disconnected before.

@@ -10,10 +10,10 @@ use link::{Link, Outgoing};
 use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 use wire::jsonrpc::RpcError;
-use wire::rexd::v1;
+use wire::rexd::v1::{self, Method as _};
 
 use super::errors::{session_not_found, unknown_session};
-use super::resume_key::SessionKey;
+use super::resume_key::ResumeKey;
 use super::session::{ResumeProof, RexdHandle, open, resume};
 use super::{ConnectionCall, Rexd, methods};
 use crate::core::dispatch::{Dispatch, dispatch};
@@ -125,7 +125,13 @@ impl Connection {
             self.sessions.get(id).map(|session| session.handle.clone())
         };
         let requester = Requester::new(Rexd::NAME, self.context.caller.clone());
-        let dispatched = match dispatch::<Rexd>(self.face.core(), &self.context, requester, request, find) {
+        let opens = request.method == v1::SessionOpen::NAME;
+        let dispatched = dispatch::<Rexd>(self.face.core(), &self.context, requester, request, find);
+        if opens {
+            // If it fails, requests that were sent together with it must not reach another session.
+            self.last = None;
+        }
+        let dispatched = match dispatched {
             Ok(dispatched) => dispatched,
             Err(rejected) => return self.tasks.spawn(rejected.respond()),
         };
@@ -135,14 +141,14 @@ impl Connection {
                 self.resume(&params.session_id, proof, params.last_event_id, responder).await;
             }
             Dispatch::Connection(ConnectionCall::Open(params), responder) => {
-                match SessionKey::of(&params, &self.face) {
-                    Ok(Some(key)) if key.is_resent() && self.has_session(&key.session_id()) => {
-                        let (id, proof) = (key.session_id(), ResumeProof::Key(key.as_str().to_owned()));
-                        self.resume(&id, proof, 0, responder).await;
+                match ResumeKey::of(&params, &self.face) {
+                    Ok(Some(key)) if key.is_resent() && self.has_session(key.session_id()) => {
+                        let proof = ResumeProof::Key(key.as_str().to_owned());
+                        self.resume(key.session_id(), proof, 0, responder).await;
                     }
                     Ok(_) if self.must_resume => self.reject(responder, unknown_session("")),
                     Ok(key) => self.open(&params, key, responder),
-                    Err(error) => self.reject_open(responder, error),
+                    Err(error) => self.reject(responder, error),
                 }
             }
             Dispatch::Connection(ConnectionCall::Ping, responder) if self.must_resume => {
@@ -187,12 +193,14 @@ impl Connection {
         SessionConnection { outgoing: self.outgoing.clone(), hang_up }
     }
 
-    fn open(&mut self, params: &v1::SessionOpen, mut key: Option<SessionKey>, responder: Responder) {
+    fn open(&mut self, params: &v1::SessionOpen, mut key: Option<ResumeKey>, responder: Responder) {
         let socket = match key.as_mut().map(|key| key.reserve(&self.face)).transpose() {
             Ok(socket) => socket.flatten(),
-            Err(error) => return self.reject_open(responder, error),
+            Err(error) => return self.reject(responder, error),
         };
-        match open(&self.face, &self.context, params, Some(self.as_session_connection()), key) {
+        let opened = open(&self.face, &self.context, params, Some(self.as_session_connection()), &mut key);
+        key.into_iter().for_each(|unused| unused.release(&self.face));
+        match opened {
             Ok(opened) => {
                 let is_resumable = opened.result.resume_token.is_some();
                 let handle = opened.handle.clone();
@@ -207,14 +215,8 @@ impl Connection {
                 // Before the response to any request that was sent together with this one.
                 self.tasks.begin(opened.respond(responder, wants_zstd, Some(self.outgoing.clone())));
             }
-            Err(error) => self.reject_open(responder, error),
+            Err(error) => self.reject(responder, error),
         }
-    }
-
-    /// Rejects a request to open a session, and those that were sent together with it: they must not reach another session.
-    fn reject_open(&mut self, responder: Responder, error: RpcError) {
-        self.last = None;
-        self.reject(responder, error);
     }
 
     /// Continues a session that has lost its connection on this one.

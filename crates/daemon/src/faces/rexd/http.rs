@@ -12,7 +12,7 @@ use wire::jsonrpc::RpcError;
 use wire::rexd::v1;
 
 use super::errors::{session_not_found, unknown_session};
-use super::resume_key::SessionKey;
+use super::resume_key::ResumeKey;
 use super::session::{ResumeProof, open, resume, subscribe};
 use super::{ConnectionCall, Rexd, methods};
 use crate::core::dispatch::{Dispatch, Rejected, UNAUTHORIZED, dispatch};
@@ -128,20 +128,23 @@ impl Post<'_> {
 
     async fn open(&self, params: &v1::SessionOpen, responder: Responder) {
         let (face, caller) = (self.face, &self.context.caller);
-        let opened = match SessionKey::of(params, face) {
-            Ok(Some(mut key)) => match face.sessions().find(&key.session_id(), caller) {
-                Some(handle) if key.is_resent() => {
-                    let proof = ResumeProof::Key(key.as_str().to_owned());
-                    return handle.send(resume(proof, 0, None, responder).0).await;
-                }
-                // A daemon that serves HTTP has no socket for each session.
-                _ => {
-                    key.reserve(face).and_then(|_no_socket| open(face, self.context, params, None, Some(key)))
-                }
-            },
-            Ok(None) => open(face, self.context, params, None, None),
-            Err(error) => Err(error),
+        let mut key = match ResumeKey::of(params, face) {
+            Ok(key) => key,
+            Err(error) => return responder.reject(error).await,
         };
+        if let Some(key) = key.as_mut() {
+            let found = face.sessions().find(key.session_id(), caller);
+            if let Some(handle) = found.filter(|_| key.is_resent()) {
+                let proof = ResumeProof::Key(key.as_str().to_owned());
+                return handle.send(resume(proof, 0, None, responder).0).await;
+            }
+            // A daemon that serves HTTP has no socket for each session.
+            if let Err(error) = key.reserve(face) {
+                return responder.reject(error).await;
+            }
+        }
+        let opened = open(face, self.context, params, None, &mut key);
+        key.into_iter().for_each(|unused| unused.release(face));
         match opened {
             Ok(opened) => opened.respond(responder, false, None).await,
             Err(error) => responder.reject(error).await,

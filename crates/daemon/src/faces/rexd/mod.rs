@@ -53,6 +53,8 @@ pub struct Rexd {
     resume: Option<ResumeWait>,
     /// Its sessions that answer approvals, also those of other daemons.
     approvers: Arc<ApproverSessions>,
+    /// Part of the ids that follow from resume keys.
+    key_salt: String,
 }
 
 impl Rexd {
@@ -60,7 +62,12 @@ impl Rexd {
     pub fn new(core: Arc<Core>, retention: Option<Retention>, resume: Option<ResumeWait>) -> Rexd {
         let may_resume = retention.is_some();
         let sessions = SessionRegistry::new(retention.unwrap_or_default());
-        Rexd { core, sessions, may_resume, resume, approvers: Arc::default() }
+        // The daemons on standard streams derive the same ids; elsewhere no client can find a key for the id of another session.
+        let key_salt = match &resume {
+            Some(_) => String::new(),
+            None => engine::session::random_name().unwrap_or_default(),
+        };
+        Rexd { core, sessions, may_resume, resume, approvers: Arc::default(), key_salt }
     }
 }
 
@@ -152,7 +159,6 @@ impl Face for Rexd {
     fn close(session: &mut Session) {
         session.face.approvers.remove(&session.id);
         if let Some(key) = session.state.key.take() {
-            session.face.sessions.remember(&session.id);
             key.end(session.is_closing() || Rexd::is_disposable(session));
         }
         let error = errors::session_not_found(&session.id);

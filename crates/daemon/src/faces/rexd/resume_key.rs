@@ -21,17 +21,18 @@ use crate::core::session::Face as _;
 const KEY_BYTES: std::ops::RangeInclusive<usize> = 32..=128;
 
 /// The key of a session.
-pub(super) struct SessionKey {
+pub(super) struct ResumeKey {
     key: String,
+    session_id: String,
     /// The time since the first request with this key, if this is another one.
     resent_after: Option<Duration>,
     /// The name of the session's socket, where it has one.
     socket_name: Option<SocketName>,
 }
 
-impl SessionKey {
+impl ResumeKey {
     /// The key of a request to open a session; `None` without one, and where sessions cannot be resumed.
-    pub(super) fn of(params: &v1::SessionOpen, face: &Rexd) -> Result<Option<SessionKey>, RpcError> {
+    pub(super) fn of(params: &v1::SessionOpen, face: &Rexd) -> Result<Option<ResumeKey>, RpcError> {
         let Some(key) = params.resume_key.clone().filter(|_| params.resume && face.may_resume) else {
             return Ok(None);
         };
@@ -42,15 +43,16 @@ impl SessionKey {
             Ok(age) => age.map(Duration::from_millis),
             Err(_) => return Err(invalid("resent_after_ms", "must not be negative")),
         };
-        Ok(Some(SessionKey { key, resent_after, socket_name: None }))
+        let session_id = resume::session_of_key(&face.key_salt, &key);
+        Ok(Some(ResumeKey { key, session_id, resent_after, socket_name: None }))
     }
 
     pub(super) fn as_str(&self) -> &str {
         &self.key
     }
 
-    pub(super) fn session_id(&self) -> String {
-        resume::session_of_key(&self.key)
+    pub(super) fn session_id(&self) -> &str {
+        &self.session_id
     }
 
     /// Whether the client has sent the request before.
@@ -58,26 +60,28 @@ impl SessionKey {
         self.resent_after.is_some()
     }
 
-    /// Reserves the key for a new session. Fails if the key has opened one, or if that is not known.
+    /// Reserves the key for a new session. Fails if the key has opened one, or may have.
     pub(super) fn reserve(&mut self, face: &Rexd) -> Result<Option<ListeningSocket>, RpcError> {
-        let id = self.session_id();
-        let is_known = match &face.resume {
-            // Other daemons of this user may have received it.
-            Some(_) => self.resent_after.is_none_or(|age| age < MAX_RESEND_DELAY),
-            None => self.resent_after.is_none_or(|age| face.sessions().remembers(age)),
+        let id = &self.session_id;
+        let Some(resume) = &face.resume else {
+            return match face.sessions().reserve(id, self.resent_after) {
+                true => Ok(None),
+                false => Err(used(id)),
+            };
         };
-        if !is_known || !face.sessions().is_unused(&id) {
-            return Err(used(&id));
+        // Other daemons of this user may have received it.
+        let is_late = self.resent_after.is_some_and(|age| age > MAX_RESEND_DELAY);
+        if is_late || !face.sessions().reserve(id, None) {
+            return Err(used(id));
         }
-        let Some(resume) = &face.resume else { return Ok(None) };
-        match resume.reserve(&id) {
+        match resume.reserve(id) {
             Ok((socket, name)) => {
                 self.socket_name = Some(name);
                 Ok(Some(socket))
             }
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists || self.is_resent() => {
                 tracing::debug!(%error, session = id, "a resume key was refused");
-                Err(used(&id))
+                Err(used(id))
             }
             Err(error) => {
                 tracing::warn!(%error, session = id, "no resume socket: the session ends with its streams");
@@ -86,11 +90,22 @@ impl SessionKey {
         }
     }
 
+    /// No session was opened with it.
+    pub(super) fn release(mut self, face: &Rexd) {
+        face.sessions().release(&self.session_id);
+        drop(self.socket_name.take());
+    }
+
     /// The session ends. Unless its client has closed it, or has used it for nothing, a request that is sent again must not open
     /// another one.
-    pub(super) fn end(self, is_done: bool) {
-        let is_done = is_done && !self.is_resent();
-        if let Some(name) = self.socket_name.filter(|_| !is_done) {
+    pub(super) fn end(mut self, is_done: bool) {
+        drop(self.socket_name.take_if(|_| is_done && self.resent_after.is_none()));
+    }
+}
+
+impl Drop for ResumeKey {
+    fn drop(&mut self) {
+        if let Some(name) = self.socket_name.take() {
             name.leave();
         }
     }

@@ -19,7 +19,7 @@ use super::convert::{self, limits_report};
 use super::errors::{invalid, rpc_error, still_attached, unknown_session};
 use super::events::{chunk_bytes, line_bytes};
 use super::quirks::{self, Quirks};
-use super::resume_key::SessionKey;
+use super::resume_key::ResumeKey;
 use crate::config::OFF;
 use crate::core::events::{EventOptions, Gap, Listener, NotYet, StreamEvent, WhileAway};
 use crate::core::opaque_debug;
@@ -131,7 +131,7 @@ pub struct RexdState {
     reported_roots: Vec<String>,
     resume_token: Option<String>,
     /// The key that its client opened it with.
-    pub(super) key: Option<SessionKey>,
+    pub(super) key: Option<ResumeKey>,
     /// Whether another daemon of this user has opened it.
     pub(super) is_of_peer: bool,
     pub(super) watches: HashMap<String, FileWatcher>,
@@ -181,7 +181,7 @@ pub(super) fn open(
     context: &ConnectionContext,
     params: &v1::SessionOpen,
     connection: Option<SessionConnection>,
-    key: Option<SessionKey>,
+    key: &mut Option<ResumeKey>,
 ) -> Result<Opened, RpcError> {
     let (core, caller) = (face.core(), &context.caller);
     let outgoing = connection.as_ref().map(|connection| &connection.outgoing);
@@ -195,7 +195,7 @@ pub(super) fn open(
         convert::reported_roots(&roots, params.workspace_roots.as_deref().unwrap_or_default());
     let engine =
         core.engine.open_session_of(&caller.name).map_err(|error| too_many_sessions(face, caller, error))?;
-    let id: Arc<str> = match &key {
+    let id: Arc<str> = match key {
         Some(key) => key.session_id().into(),
         None => format!("s_{}", engine::session::random_name().map_err(rpc_error)?).into(),
     };
@@ -225,7 +225,7 @@ pub(super) fn open(
             client,
             reported_roots,
             resume_token,
-            key,
+            key: key.take(),
             is_of_peer: context.is_of_peer,
             watches: HashMap::new(),
             attached: HashMap::new(),
@@ -488,7 +488,7 @@ pub(super) fn subscribe(
 fn is_proven(session: &Session, proof: &ResumeProof) -> bool {
     let (ours, theirs) = match proof {
         ResumeProof::Token(token) => (session.state.resume_token.as_deref(), token),
-        ResumeProof::Key(key) => (session.state.key.as_ref().map(SessionKey::as_str), key),
+        ResumeProof::Key(key) => (session.state.key.as_ref().map(ResumeKey::as_str), key),
     };
     ours.is_some_and(|ours| Sha256::digest(ours) == Sha256::digest(theirs))
 }
