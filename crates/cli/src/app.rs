@@ -81,15 +81,15 @@ impl App {
         let prompts = options.approvals;
         let mut interrupt = self.interrupt(&options)?;
         let dialing = Session::dial(self.choice.target.clone(), options);
-        let dialed = interruptible(&mut interrupt, dialing).await?;
-        if !dialed.is_connected() {
-            let session = interruptible(&mut interrupt, dialed.open()).await?;
+        let connection = interruptible(&mut interrupt, dialing).await?;
+        if !connection.is_connected() {
+            let session = interruptible(&mut interrupt, connection.open()).await?;
             self.register(&session, interrupt, prompts);
             let (process, signals) = relay::start(session.start(command)).await?;
             return Ok((session, process, signals));
         }
         let starting = async {
-            let (session, starting) = dialed.start(command).await?;
+            let (session, starting) = connection.start(command).await?;
             self.register(&session, interrupt, prompts);
             Ok((session, starting.process().await?))
         };

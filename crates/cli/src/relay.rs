@@ -62,8 +62,8 @@ pub enum RelayEnd {
     Detached,
 }
 
-/// Waits for the start of a command. A signal that arrives before the start is answered is for the command, which may run already; if there
-/// is no answer soon, or with another signal, `rex` exits instead.
+/// Waits for the start of a command. A signal that arrives before the response is for the command, which may run already; if
+/// there is no response soon, or with another signal, `rex` exits instead.
 pub async fn start<T>(starting: impl Future<Output = Result<T, Error>>) -> Result<(T, Signals), Failure> {
     let mut signals = Signals::listen()?;
     tokio::pin!(starting);

@@ -60,7 +60,7 @@ pub use options::{KeepAlive, OutputMode, SessionOptions};
 pub use process::{
     Command, Process, ProcessControl, ProcessEvent, ProcessEventKind, ProcessExit, TerminalSize,
 };
-pub use session::{ConnectionState, Dialed, Session, Starting};
+pub use session::{ConnectionState, Session, StartingProcess, TargetConnection};
 pub use target::Target;
 /// The wire types: params, results and events.
 pub use wire::rexd::v1;

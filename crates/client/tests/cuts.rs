@@ -127,6 +127,15 @@ async fn output_on_its_way_is_not_lost_however_little_the_server_keeps() {
             assert!(!world.proxy.call_off(), "{way:?}: nothing was cut after {bytes}");
         }
         session.close().await.unwrap();
+        // The same for a command that starts with its session.
+        let connection =
+            Session::dial(target(&world.proxy.addresses, way), SessionOptions::default()).await.unwrap();
+        world.proxy.cut_after(Direction::Client, 900_000, CutKind::Reset);
+        let (session, starting) = connection.start(Command::line(format!("seq 1 {LINES}"))).await.unwrap();
+        let (written, _) = gather(&mut starting.process().await.unwrap()).await.unwrap();
+        assert!(written == counted(), "{way:?}: {} bytes of an early command", written.len());
+        assert!(!world.proxy.call_off(), "{way:?}: nothing was cut");
+        session.close().await.unwrap();
     }
 }
 
@@ -196,17 +205,30 @@ async fn a_command_that_starts_with_its_session_runs_once_wherever_that_is_cut()
     let world = World::new();
     let expected: String = (1..=1_000).map(|number| format!("{number}\n")).collect();
     for way in [CarrierKind::Unix, CarrierKind::WebSocket] {
+        // A daemon that has just started cannot exclude that an earlier one received the command.
+        let options = SessionOptions { connect_timeout: PATIENCE, ..SessionOptions::default() };
+        let mut tries = testkit::tries::Tries::within(PATIENCE, "the daemon is old enough");
+        loop {
+            let connection =
+                Session::dial(target(&world.proxy.addresses, way), options.clone()).await.unwrap();
+            world.proxy.cut_after(Direction::Daemon, 1, CutKind::Closed);
+            match connection.start(Command::argv(["true"])).await {
+                Ok((session, _starting)) => break session.close().await.unwrap(),
+                Err(error) => assert!(matches!(error, Error::Ambiguous { .. }), "{error}"),
+            }
+            tries.again();
+        }
         let toward_daemon = (1..800).step_by(47).map(|bytes| (Direction::Daemon, bytes));
         let toward_client = (1..2_000).step_by(97).map(|bytes| (Direction::Client, bytes));
         for (index, (toward, bytes)) in toward_daemon.chain(toward_client).enumerate() {
             let name = format!("{way:?}-{toward:?}-{bytes}");
             let target = target(&world.proxy.addresses, way);
-            let dialed = Session::dial(target, SessionOptions::default()).await.unwrap();
+            let connection = Session::dial(target, options.clone()).await.unwrap();
             let how = if index % 2 == 0 { CutKind::Closed } else { CutKind::Reset };
             world.proxy.cut_after(toward, bytes, how);
             // Longer than what is cut of it.
             let line = format!("echo started >> {name}; seq 1 1000 # {}", "x".repeat(400));
-            let (session, starting) = dialed.start(Command::line(line)).await.unwrap();
+            let (session, starting) = connection.start(Command::line(line)).await.unwrap();
             let mut process = starting.process().await.unwrap();
             let (written, exit) = gather(&mut process).await.unwrap();
             assert_eq!((String::from_utf8(written).unwrap(), exit.status()), (expected.clone(), 0), "{name}");

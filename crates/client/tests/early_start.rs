@@ -23,9 +23,9 @@ fn opened_with(capabilities: &[&str]) -> Value {
 
 /// Starts a command with its session, and returns the output of the command and its exit status.
 async fn start(path: std::path::PathBuf, options: SessionOptions) -> Result<String, Error> {
-    let dialed = Session::dial(Target::Unix(path), options).await?;
-    assert!(dialed.is_connected());
-    let (_session, starting) = dialed.start(Command::argv(["echo"])).await?;
+    let connection = Session::dial(Target::Unix(path), options).await?;
+    assert!(connection.is_connected());
+    let (_session, starting) = connection.start(Command::argv(["echo"])).await?;
     gather(starting.process().await?).await
 }
 
@@ -75,7 +75,7 @@ async fn a_command_starts_in_one_round_trip() {
         let mut server = Connection::accept(&listener).await;
         // Both are read before anything is answered.
         let open = server.received("session.open").await;
-        let start = server.received("exec.start").await;
+        let start = server.early_start().await;
         assert_eq!(start["params"]["session_id"], "@last");
         assert_eq!(open["params"]["resume"], true);
         server.respond(&open, opened_with(CAPABILITIES)).await;
@@ -92,7 +92,7 @@ async fn responses_may_arrive_in_any_order() {
     let received = run(async |listener: UnixListener| {
         let mut server = Connection::accept(&listener).await;
         let open = server.received("session.open").await;
-        let start = server.received("exec.start").await;
+        let start = server.early_start().await;
         server.respond(&start, started()).await;
         server.send(output(1, 5, "hello")).await;
         server.respond(&open, opened_with(CAPABILITIES)).await;
@@ -102,14 +102,14 @@ async fn responses_may_arrive_in_any_order() {
     assert_eq!(received.await.unwrap(), "hello, exit 0");
 }
 
-/// A server that does not know `@last` refuses the early request, and gets another one with the id.
+/// A server without `@last` refuses the early request, and receives another one with the id.
 #[tokio::test]
-async fn a_server_that_does_not_announce_it_is_asked_again() {
+async fn a_server_that_does_not_announce_it_receives_the_start_again() {
     let received = run(async |listener: UnixListener| {
         let mut server = Connection::accept(&listener).await;
         let open = server.received("session.open").await;
         server.respond(&open, opened_with(&[])).await;
-        let early = server.received("exec.start").await;
+        let early = server.early_start().await;
         server.refuse(&early, -32602, "session not found").await;
         let start = server.received("exec.start").await;
         assert_eq!(start["params"]["session_id"], "s");
@@ -127,7 +127,7 @@ async fn a_refused_command_is_not_sent_again() {
     let received = run(async |listener: UnixListener| {
         let mut server = Connection::accept(&listener).await;
         let open = server.received("session.open").await;
-        let start = server.received("exec.start").await;
+        let start = server.early_start().await;
         server.respond(&open, opened_with(CAPABILITIES)).await;
         server.refuse(&start, -32001, "denied").await;
         server.received("session.close").await;
@@ -140,7 +140,7 @@ async fn a_refused_session_is_reported_as_such() {
     let received = run(async |listener: UnixListener| {
         let mut server = Connection::accept(&listener).await;
         let open = server.received("session.open").await;
-        server.received("exec.start").await;
+        server.early_start().await;
         server.refuse(&open, -32008, "too many sessions").await;
         server
     });
@@ -151,7 +151,7 @@ async fn a_refused_session_is_reported_as_such() {
 async fn cut(listener: &UnixListener) -> (Value, Value) {
     let mut server = Connection::accept(listener).await;
     let open = server.received("session.open").await;
-    let start = server.received("exec.start").await;
+    let start = server.early_start().await;
     assert!(open["params"]["resume_key"].as_str().is_some_and(|key| key.len() == 32), "{open}");
     assert_eq!(open["params"].get("resent_after_ms"), None);
     (open, start)
@@ -213,7 +213,7 @@ async fn a_command_that_may_run_is_not_started_again() {
             let open = server.received("session.open").await;
             match refusal {
                 Some((code, message)) => server.refuse(&open, code, message).await,
-                // It does not know the key, and has opened another session.
+                // It has ignored the key, and has opened another session.
                 None => server.respond(&open, opened_with(&["session.last"])).await,
             }
             server
@@ -245,11 +245,11 @@ async fn a_session_that_is_still_attached_is_tried_again() {
 
 #[tokio::test]
 async fn a_server_that_does_not_answer_may_have_started_the_command() {
-    let options = SessionOptions { connect_timeout: Duration::from_millis(300), ..SessionOptions::default() };
+    let options = SessionOptions { connect_timeout: Duration::from_secs(3), ..SessionOptions::default() };
     let received = run_with(options, async |listener: UnixListener| {
         let mut server = Connection::accept(&listener).await;
         server.received("session.open").await;
-        server.received("exec.start").await;
+        server.early_start().await;
         server
     });
     let error = received.await.unwrap_err();

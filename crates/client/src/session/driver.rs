@@ -25,7 +25,7 @@ use crate::options::SessionOptions;
 use crate::target::Target;
 
 /// The capability of servers on which requests can name a session that is being opened.
-const LAST_SESSION: &str = "session.last";
+pub(super) const LAST_SESSION_CAPABILITY: &str = "session.last";
 /// The pause before a request is sent again that the server is still executing.
 const RETRY_AFTER: Duration = Duration::from_millis(50);
 
@@ -40,7 +40,7 @@ pub(super) struct EarlyRequest {
     /// With the id of the session, as it is sent again.
     pub(super) request: ClientRequest,
     /// Whether it was sent on another connection, which was lost.
-    pub(super) is_lost: bool,
+    pub(super) was_lost: bool,
 }
 
 pub(super) struct SessionDriver {
@@ -57,7 +57,7 @@ pub(super) struct SessionDriver {
     pub(super) acknowledgements: Acknowledgements,
     /// The request that named the session before the server had announced that it can be named so: if the server refuses it,
     /// it is sent again with the session's id.
-    refusable: Option<u64>,
+    unannounced_start: Option<u64>,
     next_id: Arc<AtomicU64>,
 }
 
@@ -81,7 +81,7 @@ impl SessionDriver {
             options,
             retries: VecDeque::new(),
             acknowledgements,
-            refusable: None,
+            unannounced_start: None,
             next_id,
         })
     }
@@ -112,14 +112,14 @@ impl SessionDriver {
     }
 
     /// Takes over a request that was sent together with the one that opened the session.
-    fn take_over(&mut self, EarlyRequest { request, is_lost }: EarlyRequest) {
+    fn take_over(&mut self, EarlyRequest { request, was_lost }: EarlyRequest) {
         let lost = self.opened.borrow().lost.unwrap_or(0);
         self.routes.report_loss(lost, true);
-        if is_lost {
+        if was_lost {
             return self.send(request);
         }
-        if !has_capability(&self.opened.borrow(), LAST_SESSION) {
-            self.refusable = Some(request.id);
+        if !has_capability(&self.opened.borrow(), LAST_SESSION_CAPABILITY) {
+            self.unannounced_start = Some(request.id);
         }
         self.pending.insert(request.id, request);
     }
@@ -225,7 +225,7 @@ impl SessionDriver {
             }
             (None, error) => {
                 let error = Error::from(rpc_error(error.map_or("null", |raw| raw.get())));
-                if self.refusable.take_if(|id| *id == request.id).is_some() {
+                if self.unannounced_start.take_if(|id| *id == request.id).is_some() {
                     return self.send(request);
                 }
                 if request.sent > 1 && is_in_progress(&error) {

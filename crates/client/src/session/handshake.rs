@@ -18,8 +18,8 @@ const HANDSHAKE_ID: u64 = 1;
 pub(super) const EARLY_ID: u64 = 2;
 /// The first id of the requests that follow.
 pub(super) const FIRST_FREE_ID: u64 = 3;
-/// Messages that may arrive before the response to the first request.
-const MAX_EARLY_MESSAGES: usize = 64;
+/// Bytes that may arrive before the response to the first request, if others were sent with it.
+const MAX_EARLY_BYTES: usize = 1024 * 1024;
 
 /// Why a session could not be resumed.
 #[derive(Debug)]
@@ -38,7 +38,7 @@ async fn connect<M: Method<Result = SessionOpenResult>>(
     options: &SessionOptions,
     params: &M,
 ) -> Result<(TargetLink, SessionOpenResult), Error> {
-    let opened = UnopenedLink::dial(target, options).await?.handshake(target, params, None).await?;
+    let opened = UnopenedLink::dial(target, options).await?.handshake(target, params, Vec::new()).await?;
     Ok((opened.link, opened.result))
 }
 
@@ -67,12 +67,12 @@ impl UnopenedLink {
         })
     }
 
-    /// Sends the first request, and `early` with it, and waits for the response to the first.
+    /// Sends the first request, and `early` after it, and waits for the response to the first.
     pub(super) async fn handshake<M: Method<Result = SessionOpenResult>>(
         mut self,
         target: &Target,
         params: &M,
-        early: Option<Bytes>,
+        early: Vec<Bytes>,
     ) -> Result<OpenedLink, Error> {
         let Some(link) = self.0.as_mut() else { return Err(Error::Closed) };
         let (result, messages) = handshake(link, target, params, early).await?;
@@ -145,7 +145,7 @@ async fn handshake<M: Method<Result = SessionOpenResult>>(
     link: &mut TargetLink,
     target: &Target,
     params: &M,
-    early: Option<Bytes>,
+    early: Vec<Bytes>,
 ) -> Result<(SessionOpenResult, Vec<Bytes>), Error> {
     let Some((result, messages)) = first_response(&mut link.link, params, early).await? else {
         return Err(link.carrier.explain(target).await.into());
@@ -174,22 +174,22 @@ struct Negotiated {
     protocol: Option<String>,
 }
 
-/// Sends the first request, and `early` with it, and waits for the response to the first. Returns the result and what arrived
+/// Sends the first request, and `early` after it, and waits for the response to the first. Returns the result and what arrived
 /// before it; `None` if the link ended first.
 async fn first_response<M: Method>(
     link: &mut Link,
     params: &M,
-    early: Option<Bytes>,
+    early: Vec<Bytes>,
 ) -> Result<Option<(Box<RawValue>, Vec<Bytes>)>, Error> {
     let message =
         jsonrpc::request(HANDSHAKE_ID, M::NAME, params).map_err(|error| Error::encode(M::NAME, error))?;
-    let keeps_messages = early.is_some();
-    for message in [Some(message.into()), early].into_iter().flatten() {
+    let keeps_messages = !early.is_empty();
+    for message in std::iter::once(message.into()).chain(early) {
         if link.outgoing.respond(message).await.is_err() {
             return Ok(None);
         }
     }
-    let mut messages = Vec::new();
+    let (mut messages, mut early_bytes) = (Vec::new(), 0);
     while let Some(incoming) = link.incoming.recv().await {
         let Incoming::Message(line) = incoming else { continue };
         // A login shell may print text of its own before the daemon starts.
@@ -202,7 +202,11 @@ async fn first_response<M: Method>(
                 (None, error) => Err(rpc_error(error.map(|raw| raw.get()).unwrap_or("null")).into()),
             };
         }
-        if keeps_messages && messages.len() < MAX_EARLY_MESSAGES {
+        if keeps_messages {
+            early_bytes += line.len();
+            if early_bytes > MAX_EARLY_BYTES {
+                return Err(Error::ResponseTooLarge { bytes: early_bytes as u64 });
+            }
             messages.push(line);
         }
     }

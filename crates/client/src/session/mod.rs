@@ -7,7 +7,7 @@ pub(crate) mod message;
 mod opening;
 mod recover;
 mod routes;
-mod starting;
+mod starting_process;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -31,9 +31,9 @@ use crate::target::Target;
 use driver::{EarlyRequest, Publications, SessionDriver};
 use handshake::OpenedLink;
 use message::{ClientMessage, ClientRequest, NewRoute, ProcessRoute, Received};
-pub use opening::Dialed;
-use starting::StartResponse;
-pub use starting::Starting;
+pub use opening::TargetConnection;
+use starting_process::StartResponse;
+pub use starting_process::StartingProcess;
 
 /// A session on a target. It is closed when the last handle, process and watch of it are dropped; its task outlives
 /// them for at most five seconds to do so.
@@ -73,8 +73,8 @@ impl Session {
     }
 
     /// Connects to the target, and opens no session yet. Must be called within a tokio runtime.
-    pub async fn dial(target: Target, options: SessionOptions) -> Result<Dialed, Error> {
-        Box::pin(Dialed::dial(target, options)).await
+    pub async fn dial(target: Target, options: SessionOptions) -> Result<TargetConnection, Error> {
+        Box::pin(TargetConnection::dial(target, options)).await
     }
 
     /// Runs the task of a session that was opened.
@@ -141,7 +141,7 @@ impl Session {
     }
 
     /// Requests the start of a command.
-    async fn begin(&self, command: Command) -> Result<Starting, Error> {
+    async fn begin(&self, command: Command) -> Result<StartingProcess, Error> {
         let limits = &self.open_result().limits;
         let request = command.request(self.id(), Some(limits), self.key());
         let id = self.next_id.fetch_add(1, Ordering::Relaxed);

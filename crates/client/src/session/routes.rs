@@ -17,7 +17,7 @@ use crate::options::OutputMode;
 use crate::process::{OutputLoss, ProcessError, ProcessEvent, ProcessEventKind, ProcessExit};
 use crate::queue;
 
-/// Approval events that are kept before the first subscription.
+/// Approval requests that are kept before the first subscription.
 const MAX_EARLY_APPROVALS: usize = 16;
 
 /// Where the events of a session go.
@@ -25,7 +25,7 @@ pub(super) struct EventRoutes {
     processes: HashMap<String, ProcessRoute>,
     watches: HashMap<String, queue::Sender<WatchEvent>>,
     approvals: Vec<queue::Sender<ApprovalEvent>>,
-    /// Approval events before the first subscription: a command may start together with its session.
+    /// Pending approval requests before the first subscription: a command may start together with its session.
     early_approvals: Option<Vec<ApprovalEvent>>,
     /// Events of unknown processes: after a lost connection they may arrive before the response to their start.
     early: EarlyEvents,
@@ -238,8 +238,14 @@ impl EventRoutes {
     }
 
     fn publish(&mut self, event: &ApprovalEvent) {
-        if let Some(early) = self.early_approvals.as_mut().filter(|early| early.len() < MAX_EARLY_APPROVALS) {
-            early.push(event.clone());
+        match (&mut self.early_approvals, event) {
+            (Some(early), ApprovalEvent::Requested(_)) if early.len() < MAX_EARLY_APPROVALS => {
+                early.push(event.clone());
+            }
+            (Some(early), ApprovalEvent::Decided(decided)) => early.retain(|earlier| {
+                !matches!(earlier, ApprovalEvent::Requested(asked) if asked.approval_id == decided.approval_id)
+            }),
+            _ => {}
         }
         self.approvals.retain(|events| !events.is_closed());
         for events in &self.approvals {

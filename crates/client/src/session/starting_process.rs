@@ -13,7 +13,7 @@ use crate::queue::{self, queue};
 
 /// A command whose start was requested. Dropping this does not stop it: it ends with the session, unless it is detached.
 #[derive(Debug)]
-pub struct Starting {
+pub struct StartingProcess {
     session: Session,
     response: StartResponse,
 }
@@ -51,15 +51,15 @@ impl StartResponse {
         (request, StartResponse { id, decode, result, events })
     }
 
-    pub(super) fn in_session(self, session: Session) -> Starting {
-        Starting { session, response: self }
+    pub(super) fn in_session(self, session: Session) -> StartingProcess {
+        StartingProcess { session, response: self }
     }
 }
 
-impl Starting {
+impl StartingProcess {
     /// Waits until the process runs. Dropping this future cancels the request.
     pub async fn process(self) -> Result<Process, Error> {
-        let Starting { session, response: StartResponse { id, decode, result, events } } = self;
+        let StartingProcess { session, response: StartResponse { id, decode, result, events } } = self;
         let received = session.response(id, result).await?;
         let StartedIds { process_id, pty_id } = decode(&received.text)?;
         Ok(Process::new(session, process_id, pty_id, events))

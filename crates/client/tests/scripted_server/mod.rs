@@ -19,12 +19,19 @@ impl Connection {
         Connection { requests: BufReader::new(input).lines(), output }
     }
 
-    /// The next request, which must be of this method.
+    /// The next message, which must be of this method.
     pub(crate) async fn received(&mut self, method: &str) -> Value {
         let line = self.requests.next_line().await.unwrap().expect("a request");
         let request: Value = serde_json::from_str(&line).unwrap();
         assert_eq!(request["method"], method, "{request}");
         request
+    }
+
+    /// The start of a command that was sent together with the request that opens the session, behind an acknowledgement.
+    pub(crate) async fn early_start(&mut self) -> Value {
+        let ack = self.received("session.ack").await;
+        assert_eq!((&ack["params"]["session_id"], &ack["params"]["event_id"]), (&json!("@last"), &json!(0)));
+        self.received("exec.start").await
     }
 
     /// The id of the next request, which must be of this method.
