@@ -205,19 +205,7 @@ async fn a_command_that_starts_with_its_session_runs_once_wherever_that_is_cut()
     let world = World::new();
     let expected: String = (1..=1_000).map(|number| format!("{number}\n")).collect();
     for way in [CarrierKind::Unix, CarrierKind::WebSocket] {
-        // A daemon that has just started cannot exclude that an earlier one received the command.
         let options = SessionOptions { connect_timeout: PATIENCE, ..SessionOptions::default() };
-        let mut tries = testkit::tries::Tries::within(PATIENCE, "the daemon is old enough");
-        loop {
-            let connection =
-                Session::dial(target(&world.proxy.addresses, way), options.clone()).await.unwrap();
-            world.proxy.cut_after(Direction::Daemon, 1, CutKind::Closed);
-            match connection.start(Command::argv(["true"])).await {
-                Ok((session, _starting)) => break session.close().await.unwrap(),
-                Err(error) => assert!(matches!(error, Error::Ambiguous { .. }), "{error}"),
-            }
-            tries.again();
-        }
         let toward_daemon = (1..800).step_by(47).map(|bytes| (Direction::Daemon, bytes));
         let toward_client = (1..2_000).step_by(97).map(|bytes| (Direction::Client, bytes));
         for (index, (toward, bytes)) in toward_daemon.chain(toward_client).enumerate() {

@@ -16,8 +16,6 @@ use crate::net::auth::Caller;
 const MAX_CALLERS: usize = 1_024;
 /// Reserved ids that are kept; beyond it, the oldest is dropped.
 const MAX_RESERVED: usize = 4_096;
-/// How much later than it was sent a request may be handled, for example after it waited in the backlog of a socket.
-const TRANSIT: Duration = Duration::from_secs(1);
 
 /// Every session that is not bound to one connection for good, and the tasks of all sessions of a face.
 pub struct SessionRegistry<F: Face> {
@@ -90,8 +88,7 @@ impl<F: Face> SessionRegistry<F> {
     /// received it, or if its id may have been dropped.
     pub fn reserve(&self, id: &str, resent_after: Option<Duration>) -> bool {
         let mut open = self.open();
-        let is_complete =
-            resent_after.is_none_or(|age| open.reserved.complete_since.elapsed() > age + TRANSIT);
+        let is_complete = resent_after.is_none_or(|age| open.reserved.complete_since.elapsed() > age);
         let is_used = open.sessions.contains_key(id) || open.reserved.ids.iter().any(|(_, used)| used == id);
         if !is_complete || is_used {
             return false;
