@@ -162,11 +162,23 @@ impl<'a> Files<'a> {
         self.stat_with(v1::FsStat { path: path.to_owned(), ..v1::FsStat::default() }).await
     }
 
-    /// Returns the metadata of a path and the hash of its content, or of its first bytes; needs `fs.stat.hash`.
-    pub async fn stat_hash(&self, path: &str, first: Option<u64>) -> Result<v1::FsStatResult, Error> {
-        let hash_bytes = first.map(|bytes| i64::try_from(bytes).unwrap_or(i64::MAX));
-        let (path, hash) = (path.to_owned(), Some("sha256".to_owned()));
-        self.stat_with(v1::FsStat { path, hash, hash_bytes, ..v1::FsStat::default() }).await
+    /// Returns the metadata of a path and the hash of its content from `offset` on, of at most `length` bytes. The server
+    /// must have the capability `fs.stat.hash`, and `fs.stat.hash_offset` for an offset.
+    pub async fn stat_hash(
+        &self,
+        path: &str,
+        offset: u64,
+        length: Option<u64>,
+    ) -> Result<v1::FsStatResult, Error> {
+        let number = |bytes| i64::try_from(bytes).unwrap_or(i64::MAX);
+        let params = v1::FsStat {
+            path: path.to_owned(),
+            hash: Some("sha256".to_owned()),
+            hash_bytes: length.map(number),
+            hash_offset: Some(offset).filter(|offset| *offset > 0).map(number),
+            ..v1::FsStat::default()
+        };
+        self.stat_with(params).await
     }
 
     async fn stat_with(&self, params: v1::FsStat) -> Result<v1::FsStatResult, Error> {

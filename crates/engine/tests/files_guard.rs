@@ -12,8 +12,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use engine::Error;
 use engine::files::patch::patch;
 use engine::files::{
-    self, Access, CopyOptions, Durability, Edit, FileHasher, GlobOptions, GrepOptions, ListOptions,
-    PathGuard, ReadRange, ResolveStrategy, RootedPath, Roots, ScanBudget, WatchGroup, WriteMode,
+    self, Access, CopyOptions, Durability, Edit, FileHasher, GlobOptions, GrepOptions, HashRange,
+    ListOptions, PathGuard, ReadRange, ResolveStrategy, RootedPath, Roots, ScanBudget, WatchGroup, WriteMode,
     WriteOptions,
 };
 use engine::sandbox::{Confinement, Profile, ProtectedPaths};
@@ -100,7 +100,9 @@ const ON_FILES: &[Operation] = &[
     Operation("read", Read, Link, |_, path| files::read(path, ReadRange::whole(100)).map(drop)),
     Operation("open", Read, Link, |_, path| path.open_file().map(drop)),
     Operation("hash", Read, Link, |_, path| {
-        FileHasher::open(path).and_then(|file| file.run(None, &ScanBudget::unbounded())).map(drop)
+        FileHasher::open(path)
+            .and_then(|file| file.run(HashRange::default(), &ScanBudget::unbounded()))
+            .map(drop)
     }),
     Operation("stat", Read, Nothing, |_, path| files::stat(path).map(drop)),
     Operation("grep", Read, Link, |_, path| {

@@ -1,6 +1,7 @@
 //! CopyEndpoint: one end of a copy, local or on a target, with the operations that a copy needs.
 
 use super::error::CopyError;
+use super::hash::HashSplit;
 use super::local_end;
 use super::remote_end::RemoteEnd;
 
@@ -133,6 +134,14 @@ impl CopyEndpoint {
         }
     }
 
+    /// Whether a part of a file can be hashed.
+    pub(super) fn can_hash_parts(&self) -> bool {
+        match self {
+            CopyEndpoint::Local => true,
+            CopyEndpoint::Remote(remote) => remote.session.has_capability("fs.stat.hash_offset"),
+        }
+    }
+
     /// Creates the directory that everything is copied to, and returns its path; a local one without symbolic links.
     pub(super) async fn make_destination(&self, path: &str) -> Result<String, CopyError> {
         match self {
@@ -192,9 +201,10 @@ impl CopyEndpoint {
                 let path = path.to_owned();
                 tokio::task::spawn_blocking(move || local_end::hash(&path)).await?
             }
-            CopyEndpoint::Remote(remote) => {
-                remote.hash(path, None).await.map(|hashed| (hashed.text, hashed.meta.attributes))
-            }
+            CopyEndpoint::Remote(remote) => remote
+                .hash(path, None, HashSplit::NONE)
+                .await
+                .map(|hashed| (hashed.text, hashed.meta.attributes)),
         }
     }
 

@@ -13,7 +13,8 @@ use rustix::io::Errno;
 
 use super::endpoint::{FileAttributes, FileKind, FileMeta, ListedEntry};
 use super::error::CopyError;
-use super::{hash, names};
+use super::hash::{self, HashSplit};
+use super::names;
 
 /// The permission bits of a mode.
 const PERMISSIONS: u32 = 0o777;
@@ -319,6 +320,7 @@ pub(super) fn is_cyclic_link(link: &str) -> bool {
 pub(super) fn hash(path: &str) -> Result<(String, FileAttributes), CopyError> {
     let source = SourceFile::open(path)?;
     let meta = source.meta();
-    let hashed = hash::of_first(&source.file, meta.size).map_err(CopyError::local("read", path))?;
+    let hashed =
+        hash::of_first(&source.file, meta.size, HashSplit::NONE).map_err(CopyError::local("read", path))?;
     Ok((hashed.ok_or_else(|| changed(path))?.text(), meta.attributes))
 }

@@ -4,7 +4,7 @@ use client::{Session, v1};
 
 use super::endpoint::{FileAttributes, FileKind, FileMeta, ListedEntry};
 use super::error::{CopyError, ErrorScope};
-use super::hash;
+use super::hash::{self, FilePart, HashSplit};
 use super::names;
 
 /// The hash algorithm.
@@ -111,10 +111,26 @@ impl RemoteEnd {
         Ok(listed.entries.into_iter().map(found).collect())
     }
 
-    /// The hash of a file, or of its first bytes.
-    pub(super) async fn hash(&self, path: &str, first: Option<u64>) -> Result<FileHash, CopyError> {
+    /// The hash of a file, or of its first bytes. The parts of a file that is split are hashed at the same time.
+    pub(super) async fn hash(
+        &self,
+        path: &str,
+        first: Option<u64>,
+        split: HashSplit,
+    ) -> Result<FileHash, CopyError> {
+        let (first, Some(second)) = split.parts(first) else {
+            return self.hash_part(path, (0, first)).await;
+        };
+        let (first, second) = tokio::try_join!(self.hash_part(path, first), self.hash_part(path, second))?;
+        Ok(match second.bytes {
+            0 => first,
+            bytes => FileHash { text: first.text + &second.text, bytes: first.bytes + bytes, ..second },
+        })
+    }
+
+    async fn hash_part(&self, path: &str, (offset, length): FilePart) -> Result<FileHash, CopyError> {
         let files = self.session.files();
-        let found = repeat(|| files.stat_hash(path, first)).await.map_err(error("hash", path))?;
+        let found = repeat(|| files.stat_hash(path, offset, length)).await.map_err(error("hash", path))?;
         let meta = meta(&found);
         match (found.hash, found.hash_bytes, meta) {
             (Some(text), Some(bytes), Some(meta)) => Ok(FileHash { text, bytes, meta }),

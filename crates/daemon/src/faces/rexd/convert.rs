@@ -5,7 +5,7 @@ use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
 use engine::Limits;
-use engine::files::{Durability, Edit, Roots, WriteMode};
+use engine::files::{Durability, Edit, HashRange, Roots, WriteMode};
 use engine::limits::LimitsRequest;
 use engine::process::{
     ExitCause, ExitStatus, OutputLimit, ProcessId, ProcessState, Program, Signal, Stdin, TerminalSize,
@@ -67,20 +67,15 @@ pub(super) fn durability(durable: Option<bool>) -> Option<Durability> {
     durable.map(|durable| if durable { Durability::Synced } else { Durability::Relaxed })
 }
 
-/// The part of a file that `fs.stat` hashes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct HashRange {
-    /// Bytes from the beginning; `None` for the whole file.
-    pub(super) first: Option<u64>,
-}
-
 /// The part of a file that `fs.stat` hashes, if any.
 pub(super) fn hash_range(params: &v1::FsStat) -> Result<Option<HashRange>, RpcError> {
-    let first = optional("hash_bytes", params.hash_bytes)?;
+    let length = optional("hash_bytes", params.hash_bytes)?;
+    let offset = optional("hash_offset", params.hash_offset)?;
     match wants_hash(params.hash.as_deref())? {
-        false if first.is_some() => Err(invalid("hash_bytes", "requires hash")),
+        false if length.is_some() => Err(invalid("hash_bytes", "requires hash")),
+        false if offset.is_some() => Err(invalid("hash_offset", "requires hash")),
         false => Ok(None),
-        true => Ok(Some(HashRange { first })),
+        true => Ok(Some(HashRange { offset: offset.unwrap_or(0), length })),
     }
 }
 

@@ -200,9 +200,12 @@ pub struct FsStat {
     /// `sha256` requests the hash of the content.
     #[serde(default)]
     pub hash: Option<String>,
-    /// The number of bytes to hash from the beginning; 0 or absent means all.
+    /// The number of bytes to hash; 0 or absent means all up to the end.
     #[serde(default)]
     pub hash_bytes: Option<i64>,
+    /// The first byte to hash; absent means the first one of the file.
+    #[serde(default)]
+    pub hash_offset: Option<i64>,
 }
 
 /// The params of `fs.mkdir`.

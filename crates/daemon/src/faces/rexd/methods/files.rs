@@ -7,7 +7,8 @@ use std::sync::Arc;
 use engine::approval::FileAction;
 use engine::files::patch::{self as patches, Hunk};
 use engine::files::{
-    self, CopyOptions, Edit, FileHasher, FileKind, Metadata, ReadRange, ScanBudget, WriteMode, WriteOptions,
+    self, CopyOptions, Edit, FileHasher, FileKind, HashRange, Metadata, ReadRange, ScanBudget, WriteMode,
+    WriteOptions,
 };
 use engine::policy::Access;
 use engine::{Error, RootedPath};
@@ -23,7 +24,7 @@ use crate::core::authorize::Authorization;
 use crate::core::effects::{Effects, FileEffect, FileEffects, PreviewFn};
 use crate::core::request::{AuthorizedRequest, off_thread};
 use crate::core::response_memory::file_size;
-use crate::faces::rexd::convert::{self, HashRange, output_encoding};
+use crate::faces::rexd::convert::{self, output_encoding};
 use crate::faces::rexd::errors::{changed_since_shown, invalid, rpc_error, text};
 use crate::faces::rexd::session::Session;
 
@@ -288,7 +289,7 @@ fn stat_and_hash(session: &Session, path: RootedPath, range: HashRange, request:
         if result.exists {
             let hashing = FileHasher::open(&path).map_err(rpc_error)?;
             drop(guard);
-            let hashed = hashing.run(range.first, &scan).map_err(rpc_error)?;
+            let hashed = hashing.run(range, &scan).map_err(rpc_error)?;
             result.hash = Some(hex::encode(hashed.sha256));
             result.hash_bytes = Some(hashed.bytes);
         }
