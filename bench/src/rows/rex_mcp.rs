@@ -36,9 +36,7 @@ pub(crate) fn run(world: &World) -> Result<Findings> {
     let mut peers: Vec<(&str, Once<'_>)> = vec![
         (
             "rexd",
-            Box::new(|| {
-                timed(|| rexd.run(&["/bin/sh", "-c", "true"], &mut ignore)).map(|(seconds, _)| seconds)
-            }),
+            Box::new(|| timed(|| rexd.run(&["bash", "-c", "true"], &mut ignore)).map(|(seconds, _)| seconds)),
         ),
         ("rex mcp", Box::new(|| timed(|| mcp.bash("true")).map(|(seconds, ())| seconds))),
     ];
@@ -50,7 +48,7 @@ pub(crate) fn run(world: &World) -> Result<Findings> {
     table(&mut findings, "true", &names, &samples, time);
     let above = median(&names, &samples, "rex mcp")? - median(&names, &samples, "rexd")?;
     findings.targets.push(limit("MCP bash of true, above rexd", above, MOST, time));
-    findings.note("Both run a shell that runs `true`; rex mcp starts its own rexd and keeps it.");
+    findings.note("Both run `bash -c true`; rex mcp starts its own rexd and keeps it.");
     Ok(findings)
 }
 
