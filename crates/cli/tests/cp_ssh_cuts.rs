@@ -230,7 +230,7 @@ fn a_cut_while_a_copy_to_the_target_is_completed_leaves_nothing_half_written() {
     uploads(&[
         ("response", 3, "/.large.rex-part\""),
         // The large file is verified, then renamed.
-        ("response", 1, "/.large.rex-part\",\"hash\":\"sha256\""),
+        ("response", 1, "/.large.rex-part\",\"hash\":\"xxh128\""),
         ("response", 1, "\"fs.rename\""),
         // The identical file is hashed, then its time is set.
         ("response", 2, "/same\""),
@@ -251,7 +251,7 @@ fn a_cut_in_any_step_of_a_copy_from_the_target_leaves_nothing_half_written() {
         ("response", 1, "\"fs.read\""),
         ("response", 2, "\"fs.read\""),
         ("response", 3, "/large\""),
-        ("request", 1, "/large\",\"hash\":\"sha256\""),
+        ("request", 1, "/large\",\"hash\":\"xxh128\""),
         ("response", 1, "/same\",\"hash\":\"sha256\""),
     ];
     for cut in cuts {

@@ -162,23 +162,17 @@ impl<'a> Files<'a> {
         self.stat_with(v1::FsStat { path: path.to_owned(), ..v1::FsStat::default() }).await
     }
 
-    /// Returns the metadata of a path and the hash of its content from `offset` on, of at most `length` bytes. The server
-    /// must have the capability `fs.stat.hash`, and `fs.stat.hash_offset` for an offset.
+    /// Returns the metadata of a path and the hash of its content, or of its first bytes. Needs `fs.stat.hash` for
+    /// `sha256`, and also `fs.hash.xxh128` for `xxh128`.
     pub async fn stat_hash(
         &self,
         path: &str,
-        offset: u64,
-        length: Option<u64>,
+        hash: &str,
+        first: Option<u64>,
     ) -> Result<v1::FsStatResult, Error> {
-        let number = |bytes| i64::try_from(bytes).unwrap_or(i64::MAX);
-        let params = v1::FsStat {
-            path: path.to_owned(),
-            hash: Some("sha256".to_owned()),
-            hash_bytes: length.map(number),
-            hash_offset: Some(offset).filter(|offset| *offset > 0).map(number),
-            ..v1::FsStat::default()
-        };
-        self.stat_with(params).await
+        let hash_bytes = first.map(|bytes| i64::try_from(bytes).unwrap_or(i64::MAX));
+        let (path, hash) = (path.to_owned(), Some(hash.to_owned()));
+        self.stat_with(v1::FsStat { path, hash, hash_bytes, ..v1::FsStat::default() }).await
     }
 
     async fn stat_with(&self, params: v1::FsStat) -> Result<v1::FsStatResult, Error> {

@@ -12,8 +12,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use engine::Error;
 use engine::files::patch::patch;
 use engine::files::{
-    self, Access, CopyOptions, Durability, Edit, FileHasher, GlobOptions, GrepOptions, HashRange,
-    ListOptions, PathGuard, ReadRange, ResolveStrategy, RootedPath, Roots, ScanBudget, WatchGroup, WriteMode,
+    self, Access, CopyOptions, Durability, Edit, FileHasher, GlobOptions, GrepOptions, HashKind, ListOptions,
+    PathGuard, ReadRange, ResolveStrategy, RootedPath, Roots, ScanBudget, WatchGroup, WriteMode,
     WriteOptions,
 };
 use engine::sandbox::{Confinement, Profile, ProtectedPaths};
@@ -101,7 +101,7 @@ const ON_FILES: &[Operation] = &[
     Operation("open", Read, Link, |_, path| path.open_file().map(drop)),
     Operation("hash", Read, Link, |_, path| {
         FileHasher::open(path)
-            .and_then(|file| file.run(HashRange::default(), &ScanBudget::unbounded()))
+            .and_then(|file| file.run(HashKind::Sha256, None, &ScanBudget::unbounded()))
             .map(drop)
     }),
     Operation("stat", Read, Nothing, |_, path| files::stat(path).map(drop)),

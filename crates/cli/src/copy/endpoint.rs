@@ -1,7 +1,7 @@
 //! CopyEndpoint: one end of a copy, local or on a target, with the operations that a copy needs.
 
 use super::error::CopyError;
-use super::hash::HashSplit;
+use super::hash::HashKind;
 use super::local_end;
 use super::remote_end::RemoteEnd;
 
@@ -134,14 +134,6 @@ impl CopyEndpoint {
         }
     }
 
-    /// Whether a part of a file can be hashed.
-    pub(super) fn can_hash_parts(&self) -> bool {
-        match self {
-            CopyEndpoint::Local => true,
-            CopyEndpoint::Remote(remote) => remote.session.has_capability("fs.stat.hash_offset"),
-        }
-    }
-
     /// Creates the directory that everything is copied to, and returns its path; a local one without symbolic links.
     pub(super) async fn make_destination(&self, path: &str) -> Result<String, CopyError> {
         match self {
@@ -194,7 +186,15 @@ impl CopyEndpoint {
         }
     }
 
-    /// The hash of a whole file, and its attributes.
+    /// The fastest hash that this end has.
+    pub(super) fn hash_kind(&self) -> HashKind {
+        match self {
+            CopyEndpoint::Local => HashKind::Xxh128,
+            CopyEndpoint::Remote(remote) => remote.hash,
+        }
+    }
+
+    /// The SHA-256 of a whole file, and its attributes.
     pub(super) async fn hash(&self, path: &str) -> Result<(String, FileAttributes), CopyError> {
         match self {
             CopyEndpoint::Local => {
@@ -202,7 +202,7 @@ impl CopyEndpoint {
                 tokio::task::spawn_blocking(move || local_end::hash(&path)).await?
             }
             CopyEndpoint::Remote(remote) => remote
-                .hash(path, None, HashSplit::NONE)
+                .hash(path, HashKind::Sha256, None)
                 .await
                 .map(|hashed| (hashed.text, hashed.meta.attributes)),
         }

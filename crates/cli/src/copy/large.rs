@@ -14,7 +14,7 @@ use tokio::sync::mpsc;
 
 use super::endpoint::{CopyEndpoint, FileAttributes, FileKind};
 use super::error::CopyError;
-use super::hash::{self, HashSplit, RunningHash};
+use super::hash::{HashKind, RunningHash};
 use super::local_end::{self, SourceFile};
 use super::names;
 use super::remote_end::RemoteEnd;
@@ -24,8 +24,6 @@ use super::stats::CopyStats;
 pub(super) const PIECE: u64 = 1024 * 1024;
 /// Chunks read ahead, and chunks written ahead.
 const MAX_IN_FLIGHT: usize = 6;
-/// Size from which a file is hashed in two parts at the same time; below it, that saves less than a millisecond.
-const SPLIT_FROM: u64 = 4 * PIECE;
 /// The attributes of a partial file until it is complete.
 const PRIVATE: FileAttributes = FileAttributes { mode: Some(0o600), mtime: None };
 
@@ -108,8 +106,8 @@ impl LargeCopy {
         if self.verify {
             let _verifying = stats.verifying();
             let (source, held) = tokio::try_join!(
-                remote.hash(&self.from, None, HashSplit::NONE),
-                remote.hash(part, None, HashSplit::NONE)
+                remote.hash(&self.from, remote.hash, None),
+                remote.hash(part, remote.hash, None)
             )?;
             if source.text != held.text {
                 return Err(local_end::changed(&self.from));
@@ -126,11 +124,8 @@ impl LargeCopy {
         stats: &Arc<CopyStats>,
     ) -> Result<(), CopyError> {
         let pieces = self.open(source)?;
-        let split = match source.can_hash_parts() && target.can_hash_parts() && self.size >= SPLIT_FROM {
-            true => HashSplit::middle_of(self.size),
-            false => HashSplit::NONE,
-        };
-        let begun = self.begun(&pieces, (target, part), split).await?;
+        let kind = source.hash_kind().common(target.hash_kind());
+        let begun = self.begun(&pieces, (target, part), kind).await?;
         stats.passed(begun.at);
         let mut sink = self.sink(target, part, begun.at)?;
         let sent = self.send(&pieces, &mut sink, begun, stats).await;
@@ -142,7 +137,7 @@ impl LargeCopy {
             source.check()?;
         }
         let verifying = self.verify.then(|| stats.verifying());
-        self.check(&pieces, (target, part), split, &running.text()).await?;
+        self.check(&pieces, (target, part), &running).await?;
         drop(verifying);
         match (target, sink) {
             (CopyEndpoint::Local, PieceSink::Local(file)) => {
@@ -188,24 +183,24 @@ impl LargeCopy {
         &self,
         pieces: &PieceSource,
         (target, part): (&CopyEndpoint, &str),
-        split: HashSplit,
+        kind: HashKind,
     ) -> Result<ResumePoint, CopyError> {
-        let nothing = || ResumePoint { at: 0, running: RunningHash::new(split) };
+        let nothing = || ResumePoint { at: 0, running: RunningHash::new(kind) };
         let Some(found) = target.stat(part).await? else { return Ok(nothing()) };
         if found.kind != FileKind::File || found.size == 0 || found.size > self.size {
             return Ok(nothing());
         }
         let at = found.size;
         let held = match target {
-            CopyEndpoint::Local => prefix_of_local(part.to_owned(), at, split).await?,
-            CopyEndpoint::Remote(remote) => match remote.hash(part, None, split).await? {
+            CopyEndpoint::Local => prefix_of_local(part.to_owned(), at, kind).await?,
+            CopyEndpoint::Remote(remote) => match remote.hash(part, kind, None).await? {
                 hashed if hashed.bytes == at => Some((hashed.text, None)),
                 _ => None,
             },
         };
         let begins = match pieces {
-            PieceSource::Local(source) => prefix_of_local(source.path.clone(), at, split).await?,
-            PieceSource::Remote(remote, path) => match remote.hash(path, Some(at), split).await? {
+            PieceSource::Local(source) => prefix_of_local(source.path.clone(), at, kind).await?,
+            PieceSource::Remote(remote, path) => match remote.hash(path, kind, Some(at)).await? {
                 hashed if hashed.bytes == at => Some((hashed.text, None)),
                 _ => None,
             },
@@ -280,20 +275,20 @@ impl LargeCopy {
         &self,
         pieces: &PieceSource,
         (target, part): (&CopyEndpoint, &str),
-        split: HashSplit,
-        sent: &str,
+        sent: &RunningHash,
     ) -> Result<(), CopyError> {
+        let (kind, sent) = (sent.kind(), sent.text());
         if let PieceSource::Remote(remote, path) = pieces
             && self.verify
         {
-            let source = remote.hash(path, None, split).await?;
+            let source = remote.hash(path, kind, None).await?;
             if source.text != sent {
                 return Err(local_end::changed(&self.from));
             }
         }
         if let CopyEndpoint::Remote(remote) = target {
             let is_whole = match self.verify {
-                true => remote.hash(part, None, split).await?.text == sent,
+                true => remote.hash(part, kind, None).await?.text == sent,
                 false => remote.stat(part).await?.is_some_and(|found| found.size == self.size),
             };
             if !is_whole {
@@ -325,11 +320,11 @@ fn on_one_target<'a>(source: &'a CopyEndpoint, target: &CopyEndpoint) -> Option<
 async fn prefix_of_local(
     path: String,
     first: u64,
-    split: HashSplit,
+    kind: HashKind,
 ) -> Result<Option<(String, Option<RunningHash>)>, CopyError> {
     let work = move || {
         let file = File::open(&path).map_err(CopyError::local("read", &path))?;
-        hash::of_first(&file, first, split).map_err(CopyError::local("read", &path))
+        kind.of_first(&file, first).map_err(CopyError::local("read", &path))
     };
     let hashed = tokio::task::spawn_blocking(work).await??;
     Ok(hashed.map(|running| (running.text(), Some(running))))

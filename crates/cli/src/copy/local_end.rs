@@ -13,7 +13,7 @@ use rustix::io::Errno;
 
 use super::endpoint::{FileAttributes, FileKind, FileMeta, ListedEntry};
 use super::error::CopyError;
-use super::hash::{self, HashSplit};
+use super::hash::HashKind;
 use super::names;
 
 /// The permission bits of a mode.
@@ -316,11 +316,10 @@ pub(super) fn is_cyclic_link(link: &str) -> bool {
     }
 }
 
-/// The hash of a whole file, and its attributes.
+/// The SHA-256 of a whole file, and its attributes.
 pub(super) fn hash(path: &str) -> Result<(String, FileAttributes), CopyError> {
     let source = SourceFile::open(path)?;
     let meta = source.meta();
-    let hashed =
-        hash::of_first(&source.file, meta.size, HashSplit::NONE).map_err(CopyError::local("read", path))?;
+    let hashed = HashKind::Sha256.of_first(&source.file, meta.size).map_err(CopyError::local("read", path))?;
     Ok((hashed.ok_or_else(|| changed(path))?.text(), meta.attributes))
 }

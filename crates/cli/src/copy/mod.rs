@@ -196,7 +196,7 @@ fn end(session: Option<&Session>, options: &CopyOptions) -> Result<CopyEndpoint,
         ))
         .hint("update it with `rex target install`"));
     }
-    Ok(CopyEndpoint::Remote(RemoteEnd { session: session.clone(), verify: options.verify }))
+    Ok(CopyEndpoint::Remote(RemoteEnd::new(session, options.verify)))
 }
 
 /// The copy of one source, with both ends resolved.

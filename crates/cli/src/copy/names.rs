@@ -1,6 +1,6 @@
 //! Names: joins and splits paths, and names partial files.
 
-use super::hash;
+use super::hash::HashKind;
 
 /// The suffix of a partial file.
 const SUFFIX: &str = ".rex-part";
@@ -35,7 +35,7 @@ pub(super) fn part(path: &str) -> String {
     let name = path.rsplit('/').next().unwrap_or(path);
     let part = match name.len() + SUFFIX.len() < MAX_NAME_BYTES {
         true => format!(".{name}{SUFFIX}"),
-        false => format!(".{}{SUFFIX}", hash::of(name.as_bytes())),
+        false => format!(".{}{SUFFIX}", HashKind::Sha256.of(name.as_bytes())),
     };
     format!("{}{part}", path.strip_suffix(name).unwrap_or_default())
 }

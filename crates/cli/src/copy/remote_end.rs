@@ -4,11 +4,9 @@ use client::{Session, v1};
 
 use super::endpoint::{FileAttributes, FileKind, FileMeta, ListedEntry};
 use super::error::{CopyError, ErrorScope};
-use super::hash::{self, FilePart, HashSplit};
+use super::hash::HashKind;
 use super::names;
 
-/// The hash algorithm.
-const HASH: &str = "sha256";
 /// The read size for a server that reports no limit.
 const DEFAULT_READ: u64 = 64 * 1024;
 /// The maximum number of symbolic links to follow, as in Linux.
@@ -22,6 +20,8 @@ pub(super) struct RemoteEnd {
     pub(super) session: Session,
     /// Whether hashes are compared.
     pub(super) verify: bool,
+    /// The fastest hash that the server has.
+    pub(super) hash: HashKind,
 }
 
 /// The hash of a file, the number of hashed bytes, and the metadata.
@@ -33,6 +33,14 @@ pub(super) struct FileHash {
 }
 
 impl RemoteEnd {
+    pub(super) fn new(session: &Session, verify: bool) -> RemoteEnd {
+        let hash = match session.has_capability("fs.hash.xxh128") {
+            true => HashKind::Xxh128,
+            false => HashKind::Sha256,
+        };
+        RemoteEnd { session: session.clone(), verify, hash }
+    }
+
     /// The metadata of a path, without following symbolic links.
     pub(super) async fn stat(&self, path: &str) -> Result<Option<FileMeta>, CopyError> {
         Ok(meta(&self.look(path).await?))
@@ -111,26 +119,16 @@ impl RemoteEnd {
         Ok(listed.entries.into_iter().map(found).collect())
     }
 
-    /// The hash of a file, or of its first bytes. The parts of a file that is split are hashed at the same time.
+    /// The hash of a file, or of its first bytes.
     pub(super) async fn hash(
         &self,
         path: &str,
+        hash: HashKind,
         first: Option<u64>,
-        split: HashSplit,
     ) -> Result<FileHash, CopyError> {
-        let (first, Some(second)) = split.parts(first) else {
-            return self.hash_part(path, (0, first)).await;
-        };
-        let (first, second) = tokio::try_join!(self.hash_part(path, first), self.hash_part(path, second))?;
-        Ok(match second.bytes {
-            0 => first,
-            bytes => FileHash { text: first.text + &second.text, bytes: first.bytes + bytes, ..second },
-        })
-    }
-
-    async fn hash_part(&self, path: &str, (offset, length): FilePart) -> Result<FileHash, CopyError> {
         let files = self.session.files();
-        let found = repeat(|| files.stat_hash(path, offset, length)).await.map_err(error("hash", path))?;
+        let hashed = repeat(|| files.stat_hash(path, hash.name(), first));
+        let found = hashed.await.map_err(error("hash", path))?;
         let meta = meta(&found);
         match (found.hash, found.hash_bytes, meta) {
             (Some(text), Some(bytes), Some(meta)) => Ok(FileHash { text, bytes, meta }),
@@ -155,11 +153,12 @@ impl RemoteEnd {
         let params = v1::FsRead {
             path: path.to_owned(),
             length,
-            hash: Some(HASH.to_owned()),
+            // The mode of the file comes with the hash.
+            hash: Some(self.hash.name().to_owned()),
             ..v1::FsRead::default()
         };
         let (bytes, about) = self.session.files().read_with(params).await.map_err(error("read", path))?;
-        if self.verify && about.hash != Some(hash::of(&bytes)) {
+        if self.verify && about.hash != Some(self.hash.of(&bytes)) {
             return Err(
                 CopyError::file(format!("hash mismatch: the received data of {path} is wrong")).passing()
             );
@@ -181,9 +180,9 @@ impl RemoteEnd {
         bytes: &[u8],
         attributes: FileAttributes,
     ) -> Result<(), CopyError> {
-        let asked = self.verify.then(|| HASH.to_owned());
+        let asked = self.verify.then(|| self.hash.name().to_owned());
         let written = self.send(path, bytes, "replace", (attributes, asked)).await?;
-        match !self.verify || written.hash == Some(hash::of(bytes)) {
+        match !self.verify || written.hash == Some(self.hash.of(bytes)) {
             true => Ok(()),
             false => {
                 Err(CopyError::file(format!("hash mismatch: {path} differs from the data that was sent"))

@@ -24,7 +24,7 @@ pub async fn copy_from_stdin(
     path: &str,
     cancelled: &CancellationToken,
 ) -> Result<CommandStatus, Failure> {
-    let remote = RemoteEnd { session: session.clone(), verify: false };
+    let remote = RemoteEnd::new(session, false);
     let (path, mode) = destination(&remote, path).await?;
     let part = names::part(&format!("{path}.{}", random_suffix()?));
     let sent = tokio::select! {

@@ -1,10 +1,11 @@
-//! Hashes of regular files.
+//! Hashes of regular files and of bytes.
 
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 
 use rustix::fs::OFlags;
 use sha2::{Digest as _, Sha256};
+use xxhash_rust::xxh3::Xxh3;
 
 use super::path::RootedPath;
 use super::read::retry;
@@ -15,13 +16,19 @@ use crate::Error;
 /// Bytes read between two checks for cancellation; also the size of the buffer.
 const CHUNK: usize = 256 * 1024;
 
-/// Which bytes to hash; by default all of them.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct HashRange {
-    /// The first byte.
-    pub offset: u64,
-    /// The number of bytes; `None` for all up to the end.
-    pub length: Option<u64>,
+/// A hash function.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum HashKind {
+    /// SHA-256: two contents with the same hash cannot be constructed.
+    Sha256,
+    /// XXH3 with 128 bits: detects errors at the speed of memory, but not contents that were constructed to collide.
+    Xxh128,
+}
+
+/// A hash of the bytes so far.
+enum RunningHash {
+    Sha256(Sha256),
+    Xxh128(Box<Xxh3>),
 }
 
 /// A file to be hashed. It is open: a later file with its name is not hashed.
@@ -29,15 +36,13 @@ pub struct HashRange {
 pub struct FileHasher {
     file: OwnedFd,
     path: PathBuf,
-    /// Its size when it was opened. An offset behind it may be larger than the kernel accepts.
-    size: u64,
 }
 
-/// The digest of a file or of a part of it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// The digest of a file or of its beginning.
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FileHash {
-    /// The SHA-256 of the bytes.
-    pub sha256: [u8; 32],
+    /// The hash of the bytes, in the byte order in which it is printed.
+    pub digest: Vec<u8>,
     /// Number of bytes hashed: fewer than requested if the file is shorter.
     pub bytes: u64,
 }
@@ -45,28 +50,57 @@ pub struct FileHash {
 impl FileHasher {
     /// Opens the file like a read: following symlinks inside the roots, and only if a guard permits the read.
     pub fn open(path: &RootedPath) -> Result<Self, Error> {
-        let (file, stat) = path.open_regular(OFlags::RDONLY)?;
-        let size = u64::try_from(stat.st_size).unwrap_or(0);
-        Ok(Self { file, path: path.as_path().to_owned(), size })
+        let (file, _) = path.open_regular(OFlags::RDONLY)?;
+        Ok(Self { file, path: path.as_path().to_owned() })
     }
 
-    /// Hashes the bytes of `range`, within the budget of `scan`. Fewer are hashed if the file ends before.
-    pub fn run(&self, range: HashRange, scan: &ScanBudget) -> Result<FileHash, Error> {
-        let end = range.length.map_or(u64::MAX, |length| range.offset.saturating_add(length));
-        let mut hasher = Sha256::new();
+    /// Hashes the first bytes of the file, or all of it, within the budget of `scan`.
+    pub fn run(&self, kind: HashKind, first: Option<u64>, scan: &ScanBudget) -> Result<FileHash, Error> {
+        let wanted = first.unwrap_or(u64::MAX);
+        let mut running = RunningHash::new(kind);
         let mut buffer = vec![0; CHUNK];
-        let mut at = range.offset;
-        while at < end && range.offset <= self.size {
+        let mut at = 0;
+        while at < wanted {
             scan.check("hash")?;
-            let room = usize::try_from(end - at).unwrap_or(CHUNK).min(CHUNK);
+            let room = usize::try_from(wanted - at).unwrap_or(CHUNK).min(CHUNK);
             let got = retry(|| rustix::io::pread(&self.file, &mut buffer[..room], at))
                 .map_err(refused("read", &self.path))?;
             if got == 0 {
                 break;
             }
-            hasher.update(&buffer[..got]);
+            running.add(&buffer[..got]);
             at += got as u64;
         }
-        Ok(FileHash { sha256: hasher.finalize().into(), bytes: at - range.offset })
+        Ok(FileHash { digest: running.digest(), bytes: at })
+    }
+}
+
+/// The hash of some bytes, in the byte order in which it is printed.
+pub fn hash(kind: HashKind, bytes: &[u8]) -> Vec<u8> {
+    let mut running = RunningHash::new(kind);
+    running.add(bytes);
+    running.digest()
+}
+
+impl RunningHash {
+    fn new(kind: HashKind) -> Self {
+        match kind {
+            HashKind::Sha256 => Self::Sha256(Sha256::new()),
+            HashKind::Xxh128 => Self::Xxh128(Box::new(Xxh3::new())),
+        }
+    }
+
+    fn add(&mut self, bytes: &[u8]) {
+        match self {
+            Self::Sha256(hash) => hash.update(bytes),
+            Self::Xxh128(hash) => hash.update(bytes),
+        }
+    }
+
+    fn digest(self) -> Vec<u8> {
+        match self {
+            Self::Sha256(hash) => hash.finalize().to_vec(),
+            Self::Xxh128(hash) => hash.digest128().to_be_bytes().to_vec(),
+        }
     }
 }

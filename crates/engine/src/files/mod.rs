@@ -52,7 +52,7 @@ pub use glob::{GlobOptions, GlobResult, glob};
 pub use grep::{Case, GrepOptions, GrepResult, grep, grep_sorted};
 pub use grep_sink::Match;
 pub use guard::{Access, PathGuard};
-pub use hash::{FileHash, FileHasher, HashRange};
+pub use hash::{FileHash, FileHasher, HashKind, hash};
 pub use list::{DirEntry, ListOptions, Listing, list};
 pub(crate) use path::clean;
 pub use path::{ResolveStrategy, RootedPath, Roots};

@@ -5,12 +5,11 @@ use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
 use engine::Limits;
-use engine::files::{Durability, Edit, HashRange, Roots, WriteMode};
+use engine::files::{self, Durability, Edit, HashKind, Roots, WriteMode};
 use engine::limits::LimitsRequest;
 use engine::process::{
     ExitCause, ExitStatus, OutputLimit, ProcessId, ProcessState, Program, Signal, Stdin, TerminalSize,
 };
-use sha2::{Digest as _, Sha256};
 use wire::binary;
 use wire::rexd::v1::{self, Encoding, LimitsReport, RpcError, UNLIMITED};
 
@@ -67,30 +66,37 @@ pub(super) fn durability(durable: Option<bool>) -> Option<Durability> {
     durable.map(|durable| if durable { Durability::Synced } else { Durability::Relaxed })
 }
 
-/// The part of a file that `fs.stat` hashes, if any.
-pub(super) fn hash_range(params: &v1::FsStat) -> Result<Option<HashRange>, RpcError> {
-    let length = optional("hash_bytes", params.hash_bytes)?;
-    let offset = optional("hash_offset", params.hash_offset)?;
-    match wants_hash(params.hash.as_deref())? {
-        false if length.is_some() => Err(invalid("hash_bytes", "requires hash")),
-        false if offset.is_some() => Err(invalid("hash_offset", "requires hash")),
-        false => Ok(None),
-        true => Ok(Some(HashRange { offset: offset.unwrap_or(0), length })),
+/// The hash that `fs.stat` returns.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct HashRequest {
+    pub(super) kind: HashKind,
+    /// Bytes from the beginning; `None` for the whole file.
+    pub(super) first: Option<u64>,
+}
+
+/// The hash that `fs.stat` returns, if any.
+pub(super) fn hash_request(params: &v1::FsStat) -> Result<Option<HashRequest>, RpcError> {
+    let first = optional("hash_bytes", params.hash_bytes)?;
+    match hash_kind(params.hash.as_deref())? {
+        None if first.is_some() => Err(invalid("hash_bytes", "requires hash")),
+        None => Ok(None),
+        Some(kind) => Ok(Some(HashRequest { kind, first })),
     }
 }
 
-/// Whether a hash is requested; SHA-256 is the only kind.
-pub(super) fn wants_hash(name: Option<&str>) -> Result<bool, RpcError> {
+/// The hash that is requested, if any.
+pub(super) fn hash_kind(name: Option<&str>) -> Result<Option<HashKind>, RpcError> {
     match name {
-        None => Ok(false),
-        Some("sha256") => Ok(true),
-        Some(_) => Err(invalid("hash", "expected sha256")),
+        None => Ok(None),
+        Some("sha256") => Ok(Some(HashKind::Sha256)),
+        Some("xxh128") => Ok(Some(HashKind::Xxh128)),
+        Some(_) => Err(invalid("hash", "expected sha256 or xxh128")),
     }
 }
 
-/// The SHA-256 of bytes in hexadecimal.
-pub(super) fn hash(bytes: &[u8]) -> String {
-    hex::encode(Sha256::digest(bytes))
+/// The hash of bytes in hexadecimal.
+pub(super) fn hash(kind: HashKind, bytes: &[u8]) -> String {
+    hex::encode(files::hash(kind, bytes))
 }
 
 /// The edit that `fs.edit` requests.

@@ -64,7 +64,7 @@ const CAPABILITIES: &[&str] = &[
     "fs.grep.multiline",
     "fs.read.hash",
     "fs.stat.hash",
-    "fs.stat.hash_offset",
+    "fs.hash.xxh128",
     "fs.write.hash",
     "fs.write.permissions",
     "fs.write.durable",

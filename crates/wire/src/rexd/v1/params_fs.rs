@@ -22,7 +22,7 @@ pub struct FsRead {
     /// `utf8` or `base64`, or `binary` in a session with binary frames; absent lets the content decide.
     #[serde(default)]
     pub encoding: Option<String>,
-    /// `sha256` requests the hash of the returned bytes and the mode.
+    /// `sha256` or `xxh128` requests the hash of the returned bytes and the mode.
     #[serde(default)]
     pub hash: Option<String>,
 }
@@ -61,7 +61,7 @@ pub struct FsWrite {
     /// Whether to sync to disk before the response; the server's configuration decides if absent.
     #[serde(default)]
     pub durable: Option<bool>,
-    /// `sha256` requests the hash of the written bytes.
+    /// `sha256` or `xxh128` requests the hash of the written bytes.
     #[serde(default)]
     pub hash: Option<String>,
     /// The modification time of the file, in milliseconds since the epoch; the time of the write if absent.
@@ -197,15 +197,12 @@ pub struct FsStat {
     /// The path; empty is the session's directory.
     #[serde(default, deserialize_with = "or_default")]
     pub path: String,
-    /// `sha256` requests the hash of the content.
+    /// `sha256` or `xxh128` requests the hash of the content.
     #[serde(default)]
     pub hash: Option<String>,
-    /// The number of bytes to hash; 0 or absent means all up to the end.
+    /// The number of bytes to hash from the beginning; 0 or absent means all.
     #[serde(default)]
     pub hash_bytes: Option<i64>,
-    /// The first byte to hash; absent means the first one of the file.
-    #[serde(default)]
-    pub hash_offset: Option<i64>,
 }
 
 /// The params of `fs.mkdir`.

@@ -1,7 +1,7 @@
 //! The content of a file in a response: as text or base64, in whole characters, within the frame limit.
 
 use engine::RootedPath;
-use engine::files::{FileContent, ReadRange};
+use engine::files::{FileContent, HashKind, ReadRange};
 use wire::jsonrpc::Id;
 use wire::rexd::v1::{ReadContent, ReadResponse, RpcError};
 
@@ -31,8 +31,8 @@ pub(super) struct ReadOptions {
     pub(super) range: ReadRange,
     encoding: ReadEncoding,
     frame_bytes: Option<usize>,
-    /// Whether the result has a hash of the bytes.
-    hashes: bool,
+    /// The hash of the bytes that the result has.
+    hash: Option<HashKind>,
 }
 
 #[derive(Debug)]
@@ -52,12 +52,12 @@ impl ReadOptions {
             let fits = if encoding == ReadEncoding::Base64 { base64_fits(frame) } else { text_fits(frame) };
             range.max = range.max.min(fits as u64);
         }
-        ReadOptions { range, encoding, frame_bytes, hashes: false }
+        ReadOptions { range, encoding, frame_bytes, hash: None }
     }
 
     /// The same, with or without a hash.
-    pub(super) fn hashing(self, hashes: bool) -> ReadOptions {
-        ReadOptions { hashes, ..self }
+    pub(super) fn hashing(self, hash: Option<HashKind>) -> ReadOptions {
+        ReadOptions { hash, ..self }
     }
 
     /// Whether these bytes are all that was requested, although the file is longer.
@@ -81,7 +81,7 @@ impl ReadOptions {
             bytes.truncate(limit);
             truncated = true;
         }
-        let hash = self.hashes.then(|| (convert::hash(&bytes), mode_string(mode)));
+        let hash = self.hash.map(|kind| (convert::hash(kind, &bytes), mode_string(mode)));
         let content = match self.encoding {
             ReadEncoding::Base64 | ReadEncoding::Binary => Encoded::Bytes(bytes),
             ReadEncoding::Text => Encoded::Text(lossy(bytes, more)),

@@ -7,8 +7,7 @@ use std::sync::Arc;
 use engine::approval::FileAction;
 use engine::files::patch::{self as patches, Hunk};
 use engine::files::{
-    self, CopyOptions, Edit, FileHasher, FileKind, HashRange, Metadata, ReadRange, ScanBudget, WriteMode,
-    WriteOptions,
+    self, CopyOptions, Edit, FileHasher, FileKind, Metadata, ReadRange, ScanBudget, WriteMode, WriteOptions,
 };
 use engine::policy::Access;
 use engine::{Error, RootedPath};
@@ -24,7 +23,7 @@ use crate::core::authorize::Authorization;
 use crate::core::effects::{Effects, FileEffect, FileEffects, PreviewFn};
 use crate::core::request::{AuthorizedRequest, off_thread};
 use crate::core::response_memory::file_size;
-use crate::faces::rexd::convert::{self, output_encoding};
+use crate::faces::rexd::convert::{self, HashRequest, output_encoding};
 use crate::faces::rexd::errors::{changed_since_shown, invalid, rpc_error, text};
 use crate::faces::rexd::session::Session;
 
@@ -84,7 +83,7 @@ pub(crate) fn read(params: &Params<v1::FsRead>, context: &Context<'_>) -> Prepar
         max: context.session.limits.max_file_read_bytes,
     };
     let options = ReadOptions::new(range, encoding, context.session.state.client.frame_bytes)
-        .hashing(convert::wants_hash(params.hash.as_deref())?);
+        .hashing(convert::hash_kind(params.hash.as_deref())?);
     let file = FileAccess::named(context, ("path", &params.path))?;
     let effects = file.read(context)?;
     let path = file.path;
@@ -131,7 +130,7 @@ pub(crate) fn write(params: &Params<v1::FsWrite>, context: &Context<'_>) -> Prep
         permissions: convert::permissions(params.permissions.as_deref())?,
         mtime_ms: params.mtime,
     };
-    let hashes = convert::wants_hash(params.hash.as_deref())?;
+    let hash = convert::hash_kind(params.hash.as_deref())?;
     let file = FileAccess::named(context, ("path", &params.path))?;
     let preview: PreviewFn = {
         let (params, path, mode) = (params.clone(), file.admitted.clone(), options.mode);
@@ -154,7 +153,7 @@ pub(crate) fn write(params: &Params<v1::FsWrite>, context: &Context<'_>) -> Prep
             bytes_written: written.bytes,
             mtime: written.mtime_ms,
             created: written.created,
-            hash: hashes.then(|| convert::hash(&bytes)),
+            hash: hash.map(|kind| convert::hash(kind, &bytes)),
         })
     }))
 }
@@ -263,12 +262,12 @@ fn patched_files(session: &Session, base: &Path, text: &str) -> Result<Vec<FileE
 /// Checks and converts a `fs.stat` request.
 pub(crate) fn stat(params: &Params<v1::FsStat>, context: &Context<'_>) -> PrepareResult {
     let file = FileAccess::new(context, &params.path)?;
-    let hash = convert::hash_range(params)?;
+    let hash = convert::hash_request(params)?;
     let effects = file.read(context)?;
     let path = file.path;
     Ok(RexdPrepared::with_effects(effects, move |session, request| {
-        if let Some(range) = hash {
-            return stat_and_hash(session, path, range, request);
+        if let Some(hash) = hash {
+            return stat_and_hash(session, path, hash, request);
         }
         if let Some(found) = files::stat_cached(&path) {
             let result = found.map(|found| stat_result(&path, found)).map_err(rpc_error);
@@ -281,7 +280,7 @@ pub(crate) fn stat(params: &Params<v1::FsStat>, context: &Context<'_>) -> Prepar
 }
 
 /// `fs.stat` with `hash`. Writes wait until the file is open, not until it is read.
-fn stat_and_hash(session: &Session, path: RootedPath, range: HashRange, request: AuthorizedRequest) {
+fn stat_and_hash(session: &Session, path: RootedPath, hash: HashRequest, request: AuthorizedRequest) {
     let AuthorizedRequest { responder, guard, .. } = request;
     run_scan(session, responder, ScanBudget::unbounded(), move |scan| {
         let found = files::stat(&path).map_err(rpc_error)?;
@@ -289,8 +288,8 @@ fn stat_and_hash(session: &Session, path: RootedPath, range: HashRange, request:
         if result.exists {
             let hashing = FileHasher::open(&path).map_err(rpc_error)?;
             drop(guard);
-            let hashed = hashing.run(range, &scan).map_err(rpc_error)?;
-            result.hash = Some(hex::encode(hashed.sha256));
+            let hashed = hashing.run(hash.kind, hash.first, &scan).map_err(rpc_error)?;
+            result.hash = Some(hex::encode(hashed.digest));
             result.hash_bytes = Some(hashed.bytes);
         }
         Ok(result)
