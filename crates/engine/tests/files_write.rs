@@ -180,6 +180,41 @@ fn appending_adds_and_creates() {
 }
 
 #[test]
+fn content_longer_than_one_write_is_complete() {
+    let directory = directory();
+    let content: Vec<u8> = (0..200_003_u32).flat_map(u32::to_le_bytes).collect();
+    for (mode, atomic) in [WriteMode::Create, WriteMode::Replace, WriteMode::Append]
+        .into_iter()
+        .flat_map(|mode| [(mode, true), (mode, false)])
+    {
+        let name = format!("{mode:?}-{atomic}");
+        let options = WriteOptions { atomic, ..options(mode) };
+        let written = files::write(&directory.path(&name), &content, &options).unwrap();
+        assert_eq!(written.bytes, content.len() as u64);
+        assert!(fs::read(directory.top.join(&name)).unwrap() == content, "{name}");
+    }
+}
+
+#[test]
+fn an_atomic_append_is_not_mixed_with_another() {
+    const BYTES: usize = 300_000;
+    let directory = directory();
+    std::thread::scope(|scope| {
+        for letter in [b'a', b'b'] {
+            let path = directory.path("log");
+            scope.spawn(move || {
+                for _ in 0..40 {
+                    files::write(&path, &vec![letter; BYTES], &options(WriteMode::Append)).unwrap();
+                }
+            });
+        }
+    });
+    let content = fs::read(directory.top.join("log")).unwrap();
+    assert_eq!(content.len(), 80 * BYTES);
+    assert!(content.chunks(BYTES).all(|one| one.iter().all(|byte| *byte == one[0])));
+}
+
+#[test]
 fn a_file_changed_or_missing_since_it_was_seen_is_a_conflict() {
     let directory = directory();
     let seen = files::write(&directory.path("file"), b"one", &WriteOptions::default()).unwrap().mtime_ms;
@@ -305,10 +340,13 @@ fn an_append_that_does_not_fit_on_the_disk_leaves_the_file_as_it_was() {
     let top = disk.0.path().canonicalize().unwrap();
     let path = Roots::new(vec![top.clone()]).admit(&top, Path::new("log")).unwrap();
     files::write(&path, b"first\n", &options(WriteMode::Append)).unwrap();
-    let error = files::write(&path, &vec![b'x'; 1 << 20], &options(WriteMode::Append)).unwrap_err();
-    let Error::File { source, .. } = &error else { panic!("{error}") };
-    assert_eq!(source.kind(), std::io::ErrorKind::StorageFull, "{error}");
-    assert_eq!(fs::read(top.join("log")).unwrap(), b"first\n");
+    for atomic in [true, false] {
+        let append = WriteOptions { atomic, ..options(WriteMode::Append) };
+        let error = files::write(&path, &vec![b'x'; 1 << 20], &append).unwrap_err();
+        let Error::File { source, .. } = &error else { panic!("{error}") };
+        assert_eq!(source.kind(), std::io::ErrorKind::StorageFull, "{error}");
+        assert_eq!(fs::read(top.join("log")).unwrap(), b"first\n");
+    }
     files::write(&path, b"second\n", &options(WriteMode::Append)).unwrap();
     assert_eq!(fs::read(top.join("log")).unwrap(), b"first\nsecond\n");
 }

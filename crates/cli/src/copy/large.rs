@@ -22,6 +22,9 @@ use super::stats::CopyStats;
 
 /// Bytes of one request.
 pub(super) const PIECE: u64 = 1024 * 1024;
+/// Bytes given to the kernel at a time. For a longer write it allocates pages of that size, which take several times longer
+/// in a virtual machine whose free memory was returned to the host.
+const WRITE_CHUNK: usize = 64 * 1024;
 /// Chunks read ahead, and chunks written ahead.
 const MAX_IN_FLIGHT: usize = 6;
 /// The attributes of a partial file until it is complete.
@@ -253,7 +256,10 @@ impl LargeCopy {
             let work = move || {
                 running.add(&bytes);
                 if let Some(file) = file {
-                    file.write_all_at(&bytes, at).map_err(CopyError::local("write", &part))?;
+                    let chunks = (at..).step_by(WRITE_CHUNK).zip(bytes.chunks(WRITE_CHUNK));
+                    for (at, chunk) in chunks {
+                        file.write_all_at(chunk, at).map_err(CopyError::local("write", &part))?;
+                    }
                 }
                 Ok::<_, CopyError>((running, bytes))
             };

@@ -218,6 +218,8 @@ impl RemoteEnd {
             mtime: attributes.mtime.filter(|_| self.session.has_capability("fs.write.mtime")),
             // As with cp, scp and rsync, the kernel decides when data is written to disk.
             durable: Some(false),
+            // Nothing else writes to a partial file.
+            atomic: (how == "append").then_some(false),
             hash,
             ..v1::FsWrite::default()
         };

@@ -62,6 +62,7 @@ pub use stat::{FileKind, Metadata, stat, stat_cached, stat_followed};
 pub use text_pattern::TextPattern;
 pub use watch::{FileWatcher, WatchGroup};
 pub use watch_batch::{FileEvent, FileEventBatch, FileEventKind};
+pub(crate) use write::WRITE_CHUNK;
 pub use write::{
     Durability, WriteMode, WriteOptions, WriteResult, unnamed_file, write, write_from, write_observed,
 };

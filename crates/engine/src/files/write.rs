@@ -20,6 +20,9 @@ use crate::error::errno_text;
 
 /// Bytes copied at a time from one file to another.
 const COPY_BUFFER: usize = 256 * 1024;
+/// Bytes given to the kernel at a time. For a longer write it allocates pages of that size, which take several times longer
+/// in a virtual machine whose free memory was returned to the host: measured 1.8 s instead of 0.3 s for 1 GiB.
+pub(crate) const WRITE_CHUNK: usize = 64 * 1024;
 
 /// What to do with an existing file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -50,7 +53,8 @@ pub struct WriteOptions {
     pub mode: WriteMode,
     /// Whether to create missing directories, including the root.
     pub mkdir_parents: bool,
-    /// Whether readers see the old or the new content and no mixture. Appending never replaces the file.
+    /// Whether readers see the old or the new content and no mixture. Appending never replaces the file; the bytes are
+    /// appended together if this is set.
     pub atomic: bool,
     /// If above zero, the required modification time of the file, in milliseconds since the epoch.
     pub expected_mtime_ms: Option<i64>,
@@ -238,7 +242,9 @@ fn append(
     options: &WriteOptions,
 ) -> Result<WriteResult, Error> {
     let (file, created) = open_for_writing(&resolved, OFlags::APPEND, requested, options)?;
-    append_all(&file, bytes).map_err(|source| Error::File {
+    // One write is not interleaved with those of other processes.
+    let chunk = if options.atomic { bytes.len() } else { WRITE_CHUNK };
+    append_all(&file, bytes, chunk).map_err(|source| Error::File {
         action: "write",
         path: requested.to_owned(),
         source,
@@ -248,12 +254,13 @@ fn append(
 
 /// Appends all bytes or none: after an error, such as a full disk, the file gets its former length. If another process has
 /// appended meanwhile, the error names the number of bytes that stay.
-fn append_all(file: &OwnedFd, bytes: &[u8]) -> io::Result<()> {
+fn append_all(file: &OwnedFd, bytes: &[u8], chunk: usize) -> io::Result<()> {
     let mut written = 0;
     // Where the first byte is, and whether all others follow it.
     let (mut start, mut is_contiguous) = (0, true);
     while written < bytes.len() {
-        let count = match retry(|| rustix::io::write(file, &bytes[written..])) {
+        let end = bytes.len().min(written + chunk);
+        let count = match retry(|| rustix::io::write(file, &bytes[written..end])) {
             Ok(0) => Err(Errno::IO),
             count => count,
         };
@@ -351,10 +358,10 @@ fn open_for_writing(
     Ok((file, false))
 }
 
-/// Writes all bytes and repeats partial or interrupted writes.
+/// Writes all bytes in chunks and repeats partial or interrupted writes.
 pub(super) fn write_all(file: impl AsFd, mut bytes: &[u8]) -> Result<(), Errno> {
     while !bytes.is_empty() {
-        let written = retry(|| rustix::io::write(file.as_fd(), bytes))?;
+        let written = retry(|| rustix::io::write(file.as_fd(), &bytes[..bytes.len().min(WRITE_CHUNK)]))?;
         if written == 0 {
             return Err(Errno::IO);
         }

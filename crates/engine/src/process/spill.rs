@@ -14,6 +14,7 @@ use rustix::io::Errno;
 use super::log::Cursor;
 use super::spec::Stream;
 use super::text::{cut_at_character, incomplete_tail};
+use crate::files::WRITE_CHUNK;
 
 /// Maximal number of segments of one log. They are kept and searched in memory. A program that alternates between its
 /// streams reaches this limit before the quota, and its pipe then slows it down.
@@ -80,7 +81,8 @@ impl Spill {
         let mut written = 0;
         while written < bytes.len() {
             let at = self.next_position + written as u64;
-            match rustix::io::pwrite(&self.file, &bytes[written..], at) {
+            let end = bytes.len().min(written + WRITE_CHUNK);
+            match rustix::io::pwrite(&self.file, &bytes[written..end], at) {
                 Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
                 Ok(count) => written += count,
                 Err(Errno::INTR) => {}

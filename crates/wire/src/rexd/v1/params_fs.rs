@@ -46,7 +46,7 @@ pub struct FsWrite {
     /// Whether to create missing parent directories.
     #[serde(default, deserialize_with = "or_default")]
     pub mkdir_parents: bool,
-    /// Whether to replace atomically; true if absent.
+    /// Whether to replace atomically, and to append in one write; true if absent.
     #[serde(default)]
     pub atomic: Option<bool>,
     /// Fail if the file has another modification time. Absent, `null` and 0 request no check.
