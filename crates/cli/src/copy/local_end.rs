@@ -8,7 +8,9 @@ use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
-use rustix::fs::{AtFlags, CWD, Mode, OFlags, mkdirat, openat, renameat, symlinkat, unlinkat};
+use rustix::fs::{
+    AtFlags, CWD, Mode, OFlags, ResolveFlags, mkdirat, openat, openat2, renameat, symlinkat, unlinkat,
+};
 use rustix::io::Errno;
 
 use super::endpoint::{FileAttributes, FileKind, FileMeta, ListedEntry};
@@ -142,19 +144,22 @@ pub(super) fn make_destination(path: &str) -> Result<String, CopyError> {
 /// Opens a directory of the destination. A symbolic link in the path is an error: it was created since the path was
 /// resolved, or it lies inside the destination, and files written through it would land elsewhere.
 fn open_dir(path: &str, create: bool) -> io::Result<OwnedFd> {
-    let open = |dir: BorrowedFd<'_>, name: &str| {
-        openat(
-            dir,
-            name,
-            OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC,
-            Mode::empty(),
-        )
-    };
+    if path.split('/').any(|name| name == "..") {
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "`..` in the path of a destination"));
+    }
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let whole = if path.is_empty() { "." } else { path };
+    match openat2(CWD, whole, flags, Mode::empty(), ResolveFlags::NO_SYMLINKS) {
+        Ok(dir) => Ok(dir),
+        // One name after the other: creates what is missing, names what is wrong, and needs no `openat2`.
+        Err(_) => walk_to_dir(path, flags, create),
+    }
+}
+
+fn walk_to_dir(path: &str, flags: OFlags, create: bool) -> io::Result<OwnedFd> {
+    let open = |dir: BorrowedFd<'_>, name: &str| openat(dir, name, flags, Mode::empty());
     let mut dir = open(CWD, if path.starts_with('/') { "/" } else { "." })?;
     for name in path.split('/').filter(|name| !matches!(*name, "" | ".")) {
-        if name == ".." {
-            return Err(io::Error::new(io::ErrorKind::InvalidInput, "`..` in the path of a destination"));
-        }
         dir = match open(dir.as_fd(), name) {
             Err(Errno::NOENT) if create => {
                 match mkdirat(&dir, name, Mode::from_raw_mode(0o777)) {
@@ -189,14 +194,18 @@ impl DestinationFile<'_> {
 /// Writes a whole file atomically; a failure leaves nothing behind.
 pub(super) fn put(path: &str, bytes: &[u8], attributes: FileAttributes) -> Result<(), CopyError> {
     let part = names::part(path);
-    let mut file = open_part(&part, true).map_err(CopyError::local("write", path))?;
-    let written = file.write_all(bytes).map_err(CopyError::local("write", path));
-    let done = written.and_then(|()| commit(&file, (&part, path), attributes));
-    if done.is_err() {
-        // The first error is the one to report.
-        remove(&part).ok();
-    }
-    done
+    let put = || {
+        let target = DestinationFile::at(path, true)?;
+        let part = names::last(&part).ok_or(io::ErrorKind::InvalidInput)?;
+        let mut file = create_in(&target.dir, part)?;
+        let done = file.write_all(bytes).and_then(|()| commit_in(&target, &file, part, attributes));
+        if done.is_err() {
+            // The first error is the one to report.
+            unlinkat(&target.dir, part, AtFlags::empty()).ok();
+        }
+        done
+    };
+    put().map_err(CopyError::local("write", path))
 }
 
 /// The text of a symbolic link, which the protocol sends as text.
@@ -233,31 +242,54 @@ pub(super) fn remove_tree(path: &str) -> Result<(), CopyError> {
     remove().map_err(CopyError::local("remove", path))
 }
 
+/// The flags of a partial file.
+const PART: OFlags = OFlags::RDWR.union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
+
 /// Opens a partial file, new or to continue. It is private until it has its final mode.
 pub(super) fn open_part(part: &str, anew: bool) -> io::Result<File> {
     let DestinationFile { dir, name } = DestinationFile::at(part, true)?;
-    let mut flags = OFlags::RDWR | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    if anew {
-        match unlinkat(&dir, name, AtFlags::empty()) {
-            Ok(()) | Err(Errno::NOENT) => flags |= OFlags::CREATE | OFlags::EXCL,
-            Err(error) => return Err(error.into()),
-        }
+    match anew {
+        true => create_in(&dir, name),
+        false => Ok(File::from(openat(&dir, name, PART, Mode::empty())?)),
     }
-    Ok(File::from(openat(&dir, name, flags, Mode::from_raw_mode(0o600))?))
 }
 
-/// Sets the attributes of a complete partial file and renames it. A symbolic link of that name is replaced, not followed.
+/// Creates a partial file, in the place of one that an earlier copy left.
+fn create_in(dir: &OwnedFd, name: &str) -> io::Result<File> {
+    let create = || openat(dir, name, PART | OFlags::CREATE | OFlags::EXCL, Mode::from_raw_mode(0o600));
+    let created = match create() {
+        Err(Errno::EXIST) => match unlinkat(dir, name, AtFlags::empty()) {
+            Ok(()) | Err(Errno::NOENT) => create(),
+            Err(error) => Err(error),
+        },
+        created => created,
+    };
+    Ok(File::from(created?))
+}
+
+/// Sets the attributes of a complete partial file, which is beside its target, and renames it. A symbolic link of that name is
+/// replaced, not followed.
 pub(super) fn commit(
     file: &File,
     (part, target): (&str, &str),
     attributes: FileAttributes,
 ) -> Result<(), CopyError> {
-    let cannot = || CopyError::local("write", target);
+    let commit = || {
+        let part = names::last(part).ok_or(io::ErrorKind::InvalidInput)?;
+        commit_in(&DestinationFile::at(target, false)?, file, part, attributes)
+    };
+    commit().map_err(CopyError::local("write", target))
+}
+
+fn commit_in(
+    target: &DestinationFile<'_>,
+    file: &File,
+    part: &str,
+    attributes: FileAttributes,
+) -> io::Result<()> {
     let mode = attributes.mode.unwrap_or(DEFAULT_MODE);
-    apply(file, FileAttributes { mode: Some(mode), ..attributes }).map_err(cannot())?;
-    let from = DestinationFile::at(part, false).map_err(cannot())?;
-    let to = DestinationFile::at(target, false).map_err(cannot())?;
-    renameat(&from.dir, from.name, &to.dir, to.name).map_err(io::Error::from).map_err(cannot())
+    apply(file, FileAttributes { mode: Some(mode), ..attributes })?;
+    Ok(renameat(&target.dir, part, &target.dir, target.name)?)
 }
 
 /// Creates a directory and its parents below the destination, and sets its mode.
@@ -320,6 +352,7 @@ pub(super) fn is_cyclic_link(link: &str) -> bool {
 pub(super) fn hash(path: &str) -> Result<(String, FileAttributes), CopyError> {
     let source = SourceFile::open(path)?;
     let meta = source.meta();
-    let hashed = HashKind::Sha256.of_first(&source.file, meta.size).map_err(CopyError::local("read", path))?;
+    let hashed =
+        HashKind::Sha256.of_first(&source.file, meta.size).map_err(CopyError::local("read", path))?;
     Ok((hashed.ok_or_else(|| changed(path))?.text(), meta.attributes))
 }
