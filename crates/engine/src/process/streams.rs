@@ -233,12 +233,12 @@ impl Output {
         link.into_os_string().into_string().ok()
     }
 
-    /// The terminal of this output, to examine it elsewhere.
     /// The foreground process group of a terminal.
     pub(super) fn foreground_group(&self) -> Option<i32> {
         Some(rustix::termios::tcgetpgrp(&self.fd).ok()?.as_raw_nonzero().get())
     }
 
+    /// The terminal of this output, to examine it elsewhere.
     pub(super) fn probe(&self) -> TerminalProbe {
         TerminalProbe { fd: self.fd.clone(), name: self.name() }
     }
