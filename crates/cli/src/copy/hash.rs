@@ -10,7 +10,7 @@ use xxhash_rust::xxh3::Xxh3;
 /// Bytes read at once.
 const CHUNK: usize = 256 * 1024;
 
-/// A hash function.
+/// A hash function for checks of a copy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum HashKind {
     /// Decides whether a file is copied at all: two contents with the same hash cannot be constructed.

@@ -16,7 +16,7 @@ use crate::Error;
 /// Bytes read between two checks for cancellation; also the size of the buffer.
 const CHUNK: usize = 256 * 1024;
 
-/// A hash function.
+/// A hash function for the content of files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum HashKind {
     /// SHA-256: two contents with the same hash cannot be constructed.

@@ -3,6 +3,7 @@
 //! `table` lists the methods, `convert` turns wire parameters into the engine's types, `methods` runs them, and `events`
 //! turns log entries into notifications. Everything else is [`crate::core`].
 
+mod capabilities;
 mod connection;
 mod convert;
 mod errors;

@@ -15,6 +15,7 @@ use wire::jsonrpc::RpcError;
 use wire::rexd::v1::{self, Encoding};
 
 use super::Rexd;
+use super::capabilities::capabilities;
 use super::convert::{self, limits_report};
 use super::errors::{invalid, rpc_error, still_attached, unknown_session};
 use super::events::{chunk_bytes, line_bytes};
@@ -37,64 +38,6 @@ pub(super) type Session = crate::core::session::Session<Rexd>;
 /// A handle to one.
 pub(super) type RexdHandle = SessionHandle<Rexd>;
 
-/// What this server can do beyond opening a session.
-const CAPABILITIES: &[&str] = &[
-    "exec",
-    "fs",
-    "events",
-    "pty",
-    "login",
-    "exec.input",
-    "exec.list",
-    "exec.attach",
-    "exec.attach.screen",
-    "exec.attach.since",
-    "exec.prune",
-    "detach",
-    "fs.edit",
-    "fs.patch",
-    "fs.grep",
-    "fs.watch",
-    "fs.mkdir",
-    "fs.mkdir.permissions",
-    "fs.symlink",
-    "fs.remove",
-    "fs.rename",
-    "fs.copy",
-    "fs.grep.multiline",
-    "fs.read.hash",
-    "fs.stat.hash",
-    "fs.hash.xxh128",
-    "fs.write.hash",
-    "fs.write.permissions",
-    "fs.write.durable",
-    "fs.write.mtime",
-    "names_only",
-    "session.set_cwd",
-    "session.last",
-    "session.limits",
-    "server.ping",
-    "event_id",
-    "cursor",
-    "kill_report",
-    "output_encoding",
-    "frames",
-    "stdin_encoding",
-    "no_stdin",
-    "merge_stderr",
-    "name",
-    "max_frame_bytes",
-    "idempotency_key",
-    "input_key",
-    "cancel",
-    "policy",
-    "approvals",
-    "sandbox",
-];
-/// Only a daemon that outlives its connections resumes sessions.
-const RESUME: &[&str] = &["resume", "resume_key", "session.ack"];
-/// Only WebSockets are compressed, so only a daemon with listeners offers it.
-const COMPRESS: &str = "compress";
 /// The shortest line that a client may limit the server to: a response must fit.
 const MIN_FRAME_BYTES: usize = 16 * 1024;
 /// Attached processes of other sessions; beyond it, those that have ended are dropped.
@@ -300,12 +243,6 @@ fn resume_token() -> Result<String, RpcError> {
     Ok(resume::token_of(&hex::encode(bytes)))
 }
 
-fn capabilities(face: &Rexd) -> Vec<String> {
-    let resume = if face.may_resume { RESUME } else { &[] };
-    let compress = (face.may_resume && face.resume.is_none()).then_some(&COMPRESS);
-    CAPABILITIES.iter().chain(resume).chain(compress).map(|name| (*name).to_owned()).collect()
-}
-
 fn client_capabilities(
     params: &v1::SessionOpen,
     outgoing: Option<&Outgoing>,
@@ -343,7 +280,7 @@ fn open_result(session: &Session) -> v1::SessionOpenResult {
         session_id: session.id.to_string(),
         protocol: v1::PROTOCOL.to_owned(),
         server_version: state.client.quirks.pinned_version.unwrap_or(OWN_VERSION).to_owned(),
-        capabilities: capabilities(&session.face),
+        capabilities: capabilities(session.face.may_resume, session.face.resume.is_none()),
         limits: limits_report(&session.limits),
         workspace_roots: state.reported_roots.clone(),
         server_name: "rexd".to_owned(),
