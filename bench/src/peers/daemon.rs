@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::io::{BufRead, BufReader};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::rc::Rc;
 
@@ -61,6 +61,11 @@ impl Daemon {
         }
         let port = port.context("no port")?;
         Ok(Self { server: Rc::new(server), setup, unix, port })
+    }
+
+    /// The unix socket.
+    pub(crate) fn socket_path(&self) -> &Path {
+        &self.unix
     }
 
     /// A client on the unix socket, with a session.

@@ -8,6 +8,7 @@ pub(crate) mod exec_server;
 pub(crate) mod exec_server_files;
 pub(crate) mod exec_server_memory;
 pub(crate) mod exec_server_relay;
+pub(crate) mod floods;
 pub(crate) mod growth;
 pub(crate) mod latency;
 pub(crate) mod memory;
@@ -50,7 +51,7 @@ pub(crate) struct Row {
 const MINUTE: Duration = Duration::from_secs(60);
 
 /// Every row, in the order of the report.
-pub(crate) const ALL: [Row; 28] = [
+pub(crate) const ALL: [Row; 29] = [
     Row { name: "true", limit: MINUTE.saturating_mul(15), run: latency::run },
     Row { name: "rate", limit: MINUTE.saturating_mul(15), run: rate::run },
     Row { name: "stream", limit: MINUTE.saturating_mul(20), run: stream::run },
@@ -60,6 +61,7 @@ pub(crate) const ALL: [Row; 28] = [
     Row { name: "cold", limit: MINUTE.saturating_mul(15), run: cold::run },
     Row { name: "memory", limit: MINUTE.saturating_mul(15), run: memory::run },
     Row { name: "pty", limit: MINUTE.saturating_mul(15), run: pty::run },
+    Row { name: "floods", limit: MINUTE.saturating_mul(10), run: floods::run },
     Row { name: "tree", limit: MINUTE.saturating_mul(20), run: tree::run },
     Row { name: "size", limit: MINUTE, run: size::run },
     Row { name: "growth", limit: MINUTE.saturating_mul(15), run: growth::run },
