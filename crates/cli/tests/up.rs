@@ -130,8 +130,9 @@ fn the_link_signs_a_browser_in_and_ctrl_c_ends_everything() {
     screen.shows("[Enter] open a shell");
     the_link_works(&screen.text());
     screen.type_in("\r");
-    screen.type_in("echo in-$((40+2)); exit\r");
+    screen.type_in("echo in-$((40+2)); exit 3\r");
     screen.shows("in-42");
+    screen.shows("the shell exited with status 3");
     // While the shell has the terminal, Ctrl-C is input of the shell.
     screen.until("show the prompt again", |seen| seen.matches("[Enter] open a shell").count() == 2);
     screen.type_in("\u{3}");

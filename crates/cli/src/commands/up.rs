@@ -10,7 +10,7 @@ use crate::up;
 pub(super) async fn run(args: UpArgs) -> Result<CommandStatus, Failure> {
     up::run(args, async |target: &str| {
         let args = ShellArgs { cwd: None, env: Vec::new(), command: Vec::new() };
-        shell::run(&App::new(Some(target), false)?, args).await.map(drop)
+        shell::run(&App::new(Some(target), false)?, args).await
     })
     .await
 }

@@ -33,7 +33,7 @@ enum NextStep {
 /// until a signal. A signal ends the servers and removes their files.
 pub async fn run(
     args: UpArgs,
-    shell: impl AsyncFn(&str) -> Result<(), Failure>,
+    shell: impl AsyncFn(&str) -> Result<CommandStatus, Failure>,
 ) -> Result<CommandStatus, Failure> {
     let interrupted = CancellationToken::new();
     let signals = [SignalKind::interrupt(), SignalKind::terminate(), SignalKind::hangup()];
@@ -46,7 +46,7 @@ pub async fn run(
 
 async fn demonstrate(
     args: UpArgs,
-    shell: impl AsyncFn(&str) -> Result<(), Failure>,
+    shell: impl AsyncFn(&str) -> Result<CommandStatus, Failure>,
 ) -> Result<CommandStatus, Failure> {
     let screen = Screen::new();
     let workspace = Workspace::prepare(args.workspace.as_deref())?;
@@ -72,7 +72,10 @@ async fn demonstrate(
         (true, _) => {}
         (false, true) => {
             while matches!(decide(&screen).await?, NextStep::Shell) {
-                shell(&daemon.target().to_string()).await?;
+                let CommandStatus(status) = shell(&daemon.target().to_string()).await?;
+                if status != 0 {
+                    screen.say(&format!("the shell exited with status {status}"))?;
+                }
             }
         }
         (false, false) => {
