@@ -106,16 +106,17 @@ fuzz:           ## run every fuzz target for FUZZ_SECONDS
 	done
 
 # Static; on x86_64, where lld is the default linker, identical functions are merged. rexd and rex, which start often, have
-# fixed addresses (docs/decisions/0025-fixed-addresses.md); the relocations of rexhub are packed.
+# fixed addresses unless PIE=1 (docs/decisions/0025-fixed-addresses.md); the relocations of a PIE are packed.
 static = -C target-feature=+crt-static -C $(1) $(if $(findstring x86_64,$(TRIPLE)),-C link-arg=-Wl$(comma)--icf=all)
 comma := ,
+pie = link-arg=-Wl$(comma)-z$(comma)pack-relative-relocs
 # Only zstd's fastest compressor is used; leave out the others.
 FASTEST_ONLY = $(foreach name,DFAST GREEDY LAZY LAZY2 BTLAZY2 BTOPT BTULTRA,-DZSTD_EXCLUDE_$(name)_BLOCK_COMPRESSOR)
 
 # rexhub is built separately: in one build, its features of shared dependencies would enlarge the others.
-dist:           ## build static rexd, rex and rexhub in dist/
-	RUSTFLAGS="$(call static,relocation-model=static)" CFLAGS="$(FASTEST_ONLY)" $(CARGO) build --release --locked --quiet --target $(TRIPLE) --bin rexd --bin rex
-	RUSTFLAGS="$(call static,link-arg=-Wl$(comma)-z$(comma)pack-relative-relocs)" $(CARGO) build --release --locked --quiet --target $(TRIPLE) -p hub
+dist:           ## build static rexd, rex and rexhub in dist/; PIE=1 loads rexd and rex at random addresses too
+	RUSTFLAGS="$(call static,$(if $(PIE),$(pie),relocation-model=static))" CFLAGS="$(FASTEST_ONLY)" $(CARGO) build --release --locked --quiet --target $(TRIPLE) --bin rexd --bin rex
+	RUSTFLAGS="$(call static,$(pie))" $(CARGO) build --release --locked --quiet --target $(TRIPLE) -p hub
 	@mkdir -p dist && cp $(foreach program,rexd rex rexhub,target/$(TRIPLE)/release/$(program)) dist/ && ls -l dist/rexd dist/rex dist/rexhub
 
 install: dist install-files   ## install programs, units, manual pages and completions below $(PREFIX)
