@@ -14,10 +14,22 @@ use crate::process::ExitStatus;
 pub trait AuditSink: Send + Sync {
     /// Accepts one record, without waiting.
     fn record(&self, record: AuditRecord);
-    /// Why no request may run now: its record could not be kept. Almost always `None`.
-    fn refusal(&self) -> Option<String> {
+    /// Why a request may not run now: its record could not be kept. Almost always `None`.
+    fn refusal(&self, _record: RecordPriority) -> Option<String> {
         None
     }
+}
+
+/// Whether a request runs while records cannot be stored and wait.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RecordPriority {
+    /// It is refused first.
+    Normal,
+    /// It only ends, releases or resumes something, so that it runs longer: refusing it would keep work running that
+    /// itself will be recorded.
+    Reserved,
+    /// It is never refused, and has no record unless it fails.
+    Unrecorded,
 }
 
 /// One request that was answered, or one process that ended.

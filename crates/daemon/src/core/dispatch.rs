@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use engine::audit::RecordPriority;
 use link::rpc;
 use serde_json::json;
 use wire::jsonrpc::{RpcError, code};
@@ -58,9 +59,16 @@ pub fn dispatch<F: Face>(
     let method = lookup::<F>(&name).ok_or_else(|| F::unknown_method(&name));
     let label = method.as_ref().ok().map(|method| method.name());
     let mut responder = Responder::new(core, connection, requester, (label, name), (reply, cancel));
-    if let Some(problem) = core.audit.refusal() {
+    let priority = method.as_ref().map_or(RecordPriority::Normal, |method| method.record_priority());
+    let refusal = core.audit.refusal(priority);
+    // A failed acknowledgement has a record, unless that would take memory from other records.
+    let is_crowded =
+        priority == RecordPriority::Unrecorded && core.audit.refusal(RecordPriority::Normal).is_some();
+    if refusal.is_some() || is_crowded {
         responder.skip_audit();
-        let error = RpcError::new(code::RESOURCE_LIMIT, problem);
+    }
+    if let Some(problem) = refusal {
+        let error = RpcError::new(code::RESOURCE_LIMIT, problem).with_data(json!({ "retry": true }));
         return Err(Box::new(Rejected { responder, error }));
     }
     let (method, decoded) = match method.and_then(|method| Ok((method, method.decode(&params)?))) {

@@ -6,6 +6,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
+use engine::audit::RecordPriority;
 use link::rpc::Params;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -63,6 +64,10 @@ pub trait Method<F: Face>: Sync {
     /// Whether it takes an idempotency key.
     fn is_idempotent(&self) -> bool {
         false
+    }
+    /// Whether it runs while the audit file cannot be written.
+    fn record_priority(&self) -> RecordPriority {
+        RecordPriority::Normal
     }
     /// Decodes the parameters.
     fn decode(&'static self, params: &Params) -> Result<Decoded<F>, RpcError>;
@@ -163,6 +168,8 @@ pub struct Row<F: Face, P> {
     pub schedule: Schedule,
     /// What limits its connection.
     pub admission: Admission,
+    /// Whether it runs while the audit file cannot be written.
+    pub record_priority: RecordPriority,
     /// The session that the parameters name, in protocols that name it there.
     pub session: fn(&P) -> Option<&str>,
     /// What the audit records of the parameters.
@@ -175,12 +182,21 @@ pub struct Row<F: Face, P> {
     pub prepare: PrepareFn<F, P>,
 }
 
+impl<F: Face, P> Row<F, P> {
+    /// The same row for a method that only ends or releases something: it runs while the audit file cannot be written.
+    pub const fn releasing(self) -> Self {
+        Self { record_priority: RecordPriority::Reserved, ..self }
+    }
+}
+
 /// The row of a method that its connection handles.
 pub struct ConnectionRow<F: Face, P> {
     /// The name on the wire.
     pub name: &'static str,
     /// What the caller must be allowed to do.
     pub scope: Scope,
+    /// Whether it runs while the audit file cannot be written.
+    pub record_priority: RecordPriority,
     /// What the audit records of the parameters.
     pub audit: fn(&P) -> Details,
     /// Wraps the parameters for the connection.
@@ -208,6 +224,10 @@ impl<F: Face, P: DeserializeOwned + Serialize + Send + Sync + 'static> Method<F>
         self.key.is_some()
     }
 
+    fn record_priority(&self) -> RecordPriority {
+        self.record_priority
+    }
+
     fn decode(&'static self, params: &Params) -> Result<Decoded<F>, RpcError> {
         let mut decoded = F::decode(params)?;
         match (params.payload(), self.payload) {
@@ -226,6 +246,10 @@ impl<F: Face, P: DeserializeOwned + 'static> Method<F> for ConnectionRow<F, P> {
 
     fn scope(&self) -> Scope {
         self.scope
+    }
+
+    fn record_priority(&self) -> RecordPriority {
+        self.record_priority
     }
 
     fn decode(&'static self, params: &Params) -> Result<Decoded<F>, RpcError> {

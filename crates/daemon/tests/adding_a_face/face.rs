@@ -15,6 +15,7 @@ use daemon::core::session::{
 };
 use daemon::core::table::{Admission, ConnectionRow, Method, Prepared, Row, Schedule, detail, no_details};
 use daemon::net::auth::Scope;
+use engine::audit::RecordPriority;
 use engine::process::{ExitStatus, Item, Process, ProcessId, ProcessSpec, Program, Stdin};
 use link::Link;
 use link::rpc::{Params, Requests, RpcLimits};
@@ -43,12 +44,14 @@ static TABLE: &[&dyn Method<Demo>] = &[
     &ConnectionRow::<Demo, Open> {
         name: "open",
         scope: Scope::Read,
+        record_priority: RecordPriority::Normal,
         audit: no_details,
         call: DemoCall::Open,
     },
     &ConnectionRow::<Demo, Resume> {
         name: "resume",
         scope: Scope::Read,
+        record_priority: RecordPriority::Reserved,
         audit: |params| detail("session", &params.session),
         call: DemoCall::Resume,
     },
@@ -57,6 +60,7 @@ static TABLE: &[&dyn Method<Demo>] = &[
         scope: Scope::Exec,
         schedule: Schedule::Read,
         admission: Admission::Unlimited,
+        record_priority: RecordPriority::Normal,
         session: |params| Some(&params.session),
         audit: |params| detail("argv", &params.argv.join(" ")),
         key: None,

@@ -5,19 +5,22 @@ use super::methods::{environment, files, handles, http, input, metadata, missing
 use crate::core::request::Details;
 use crate::core::table::{Admission, ConnectionRow, Method, Row, Schedule, detail, no_details, with_size};
 use crate::net::auth::Scope;
-use engine::audit::Detail;
+use engine::audit::{Detail, RecordPriority};
 use serde_json::Value;
 use wire::exec_server::http::{HTTP_REQUEST, HttpRequest};
 use wire::exec_server::{v0, v1};
 
 /// One row per method: name, parameters, scope, schedule, admission, audit details, and the function that checks and
-/// converts the parameters. The audit details are the named parameters, or what a function makes of them.
+/// converts the parameters. The audit details are the named parameters, or what a function makes of them. A method that
+/// `releases` only ends or releases something, so that it runs while the audit file cannot be written.
 macro_rules! rows {
-    ($($name:expr, $params:ty, $scope:ident $schedule:ident $admission:ident $audit:tt => $prepare:path;)*) => {
+    ($($name:expr, $params:ty, $scope:ident $schedule:ident $admission:ident $audit:tt $($kind:ident)? => $prepare:path;)*) => {
         &[
             &ConnectionRow::<ExecServer, v1::InitializeParams> {
                 name: v1::INITIALIZE,
                 scope: Scope::Read,
+                // Nothing else resumes a session.
+                record_priority: RecordPriority::Reserved,
                 audit: no_details,
                 call: std::convert::identity,
             },
@@ -26,6 +29,7 @@ macro_rules! rows {
                 scope: Scope::$scope,
                 schedule: Schedule::$schedule,
                 admission: Admission::$admission,
+                record_priority: rows!(@record $($kind)?),
                 session: |_params| None,
                 audit: rows!(@audit $audit),
                 key: None,
@@ -36,6 +40,8 @@ macro_rules! rows {
     };
     (@audit [$($param:ident),*]) => { |params| [$(detail(stringify!($param), &params.$param)),*].concat() };
     (@audit ($details:expr)) => { $details };
+    (@record releases) => { RecordPriority::Reserved };
+    (@record) => { RecordPriority::Normal };
 }
 
 /// Every method of exec-server.
@@ -47,15 +53,15 @@ pub static TABLE: &[&dyn Method<ExecServer>] = rows! {
     v1::PROCESS_WRITE, v1::WriteParams, Exec Immediate ProcessMemory (|params| {
         with_size(detail("process_id", &params.process_id), "chunk", params.chunk.0.len())
     }) => input::write;
-    v1::PROCESS_TERMINATE, v1::TerminateParams, Exec Immediate Unlimited [process_id] => processes::terminate;
-    v1::PROCESS_SIGNAL, v1::SignalParams, Exec Immediate Unlimited [process_id] => processes::signal;
+    v1::PROCESS_TERMINATE, v1::TerminateParams, Exec Immediate Unlimited [process_id] releases => processes::terminate;
+    v1::PROCESS_SIGNAL, v1::SignalParams, Exec Immediate Unlimited [process_id] releases => processes::signal;
     v0::method::EXEC, v0::ExecParams, Exec Immediate Slot (|params| {
         started(&params.process_id, &params.argv, &params.cwd, (params.env.keys(), params.tty))
     }) => processes::start_v0;
     v0::method::WRITE, v0::WriteParams, Exec Immediate ProcessMemory (|params| {
         with_size(detail("process_id", &params.process_id), "chunk", params.chunk.0.len())
     }) => input::write_v0;
-    v0::method::TERMINATE, v0::TerminateParams, Exec Immediate Unlimited [process_id] => processes::terminate_v0;
+    v0::method::TERMINATE, v0::TerminateParams, Exec Immediate Unlimited [process_id] releases => processes::terminate_v0;
     v1::FS_READ_FILE, v1::FsReadFileParams, Read Read Slot [path] => files::read_file;
     v1::FS_WRITE_FILE, v1::FsWriteFileParams, Exec Exclusive Slot (|params| {
         with_size(detail("path", &params.path), "data_base64", params.data_base64.len())
@@ -72,7 +78,7 @@ pub static TABLE: &[&dyn Method<ExecServer>] = rows! {
     v1::FS_WRITE_BLOCK, v1::FsWriteBlockParams, Exec Exclusive Slot (|params| {
         with_size(detail("handle_id", &params.handle_id), "chunk", params.chunk.0.len())
     }) => handles::write_block;
-    v1::FS_CLOSE, v1::FsHandle, Exec Exclusive Unlimited [handle_id] => handles::close;
+    v1::FS_CLOSE, v1::FsHandle, Exec Exclusive Unlimited [handle_id] releases => handles::close;
     v1::FS_WATCH_MISSING, v1::FsWatchMissingParams, Read Read Slot (|params| {
         vec![("missing".into(), Detail::List(params.missing.clone()))]
     }) => missing::watch;

@@ -1,5 +1,6 @@
 //! The method table of the host: commands of hub users, and `rpc.*` requests.
 
+use engine::audit::RecordPriority;
 use wire::hub::v1::{self, kind, rpc};
 
 use super::Host;
@@ -13,7 +14,7 @@ pub static TABLE: &[&dyn Method<Host>] = &[
     &row(kind::RUN_SEND_INPUT, Scope::Exec, Schedule::Immediate, input_details, runs::send_input),
     &row(kind::RUN_SEND_STDIN, Scope::Exec, Schedule::Immediate, keys_details, runs::send_keys),
     &row(kind::RUN_RESIZE, Scope::Exec, Schedule::Immediate, no_details, runs::resize),
-    &row(kind::RUN_STOP, Scope::Exec, Schedule::Immediate, stop_details, runs::stop),
+    &row(kind::RUN_STOP, Scope::Exec, Schedule::Immediate, stop_details, runs::stop).releasing(),
     &row(
         kind::RUN_PERMISSION_APPROVE,
         Scope::Exec,
@@ -36,7 +37,7 @@ pub static TABLE: &[&dyn Method<Host>] = &[
     &row(rpc::HOST_LOGS_TAIL, Scope::Read, Schedule::Immediate, no_details, machine::logs_tail),
     &row(rpc::HOST_DIRECTORIES, Scope::Exec, Schedule::Scan, path_details, files::directories),
     &row(rpc::RUN_START, Scope::Exec, Schedule::Read, start_details, runs::start),
-    &row(rpc::RUN_STOP, Scope::Exec, Schedule::Immediate, stop_details, runs::stop),
+    &row(rpc::RUN_STOP, Scope::Exec, Schedule::Immediate, stop_details, runs::stop).releasing(),
     &row(rpc::RUN_SCREEN, Scope::Read, Schedule::Immediate, no_details, runs::screen),
     &row(rpc::RUNS_LIST, Scope::Read, Schedule::Immediate, no_details, runs::list),
 ];
@@ -55,7 +56,19 @@ const fn row<P>(
     prepare: PrepareFn<P>,
 ) -> Row<Host, P> {
     let admission = Admission::Unlimited;
-    Row { name, scope, schedule, admission, session: |_| None, audit, key: None, payload: None, prepare }
+    let record_priority = RecordPriority::Normal;
+    Row {
+        name,
+        scope,
+        schedule,
+        admission,
+        record_priority,
+        session: |_| None,
+        audit,
+        key: None,
+        payload: None,
+        prepare,
+    }
 }
 
 fn input_details(params: &v1::SendInput) -> Details {

@@ -7,58 +7,68 @@ use crate::core::request::Details;
 use crate::core::table::{Admission, ConnectionRow, Method, Row, Schedule, detail, no_details, with_size};
 use crate::net::auth::Scope;
 use bytes::Bytes;
-use engine::audit::Detail;
+use engine::audit::{Detail, RecordPriority};
 use wire::rexd::v1::{self, Method as _};
 
-/// One row per method: parameters, scope, schedule, whether it takes an idempotency key (and also a payload), audit details, and
-/// the function that checks and converts the parameters into effects and an action.
+/// One row per method: parameters, scope, schedule, kind, audit details, and the function that checks and converts the parameters
+/// into effects and an action. The kind is `plain`, `keyed` (it takes an idempotency key), `payload` (it also takes a payload),
+/// `releases` (it only ends or releases something, so that it runs while the audit file cannot be written) or `unrecorded` (the same,
+/// without an audit record unless it fails).
 macro_rules! rows {
-    ($($params:ident $scope:ident $schedule:ident $key:ident $audit:expr => $prepare:path;)*) => {
+    ($($params:ident $scope:ident $schedule:ident $kind:ident $audit:expr => $prepare:path;)*) => {
         &[$(&Row::<Rexd, v1::$params> {
             name: v1::$params::NAME,
             scope: Scope::$scope,
             schedule: Schedule::$schedule,
             admission: Admission::Unlimited,
+            record_priority: rows!(@record $kind),
             session: |params| Some(&params.session_id),
             audit: $audit,
-            key: rows!(@key $key),
-            payload: rows!(@payload $key),
+            key: rows!(@key $kind),
+            payload: rows!(@payload $kind),
             prepare: $prepare,
         }),*,
         &ConnectionRow::<Rexd, v1::SessionOpen> {
             name: v1::SessionOpen::NAME,
             scope: Scope::Read,
+            record_priority: RecordPriority::Normal,
             audit: opened,
             call: |params| ConnectionCall::Open(Box::new(params)),
         },
         &ConnectionRow::<Rexd, v1::SessionResume> {
             name: v1::SessionResume::NAME,
             scope: Scope::Read,
+            record_priority: RecordPriority::Reserved,
             audit: |params| detail("session_id", &params.session_id),
             call: ConnectionCall::Resume,
         },
         &ConnectionRow::<Rexd, v1::ServerPing> {
             name: v1::ServerPing::NAME,
             scope: Scope::Read,
+            record_priority: RecordPriority::Reserved,
             audit: no_details,
             call: |_params| ConnectionCall::Ping,
         }]
     };
-    (@key plain) => { None };
-    (@key $keyed:ident) => { Some(|params| params.idempotency_key.as_deref().map(|key| (key, params.fingerprint()))) };
+    (@key keyed) => { Some(|params| params.idempotency_key.as_deref().map(|key| (key, params.fingerprint()))) };
+    (@key payload) => { rows!(@key keyed) };
+    (@key $none:ident) => { None };
     (@payload payload) => { Some(|params, payload| params.payload = Some(payload)) };
     (@payload $none:ident) => { None };
+    (@record releases) => { RecordPriority::Reserved };
+    (@record unrecorded) => { RecordPriority::Unrecorded };
+    (@record $normal:ident) => { RecordPriority::Normal };
 }
 
 /// Every method of REXD v1.
 pub static TABLE: &[&dyn Method<Rexd>] = rows! {
-    SessionClose   Read Exclusive plain no_details => session::close;
+    SessionClose   Read Exclusive releases no_details => session::close;
     SessionInfo    Read Immediate plain no_details => session::info;
-    SessionAck     Read Immediate plain no_details => session::acknowledge;
+    SessionAck     Read Immediate unrecorded no_details => session::acknowledge;
     SessionSetCwd  Read Exclusive plain |params| detail("path", &params.path) => session::set_cwd;
     ExecStart      Exec Read      keyed exec_started => exec::start;
     ExecWait       Read Immediate plain |params| detail("process_id", &params.process_id) => exec::wait;
-    ExecKill       Exec Immediate plain killed => exec::kill;
+    ExecKill       Exec Immediate releases killed => exec::kill;
     ExecInput      Exec Immediate payload |params| {
         with_size(detail("process_id", &params.process_id), "data", size(&params.data, &params.payload))
     } => exec::input;
@@ -72,7 +82,7 @@ pub static TABLE: &[&dyn Method<Rexd>] = rows! {
         with_size(detail("pty_id", &params.pty_id), "data", size(&params.data, &params.payload))
     } => pty::input;
     PtyResize      Exec Immediate plain |params| detail("pty_id", &params.pty_id) => pty::resize;
-    PtyClose       Exec Immediate plain |params| detail("pty_id", &params.pty_id) => pty::close;
+    PtyClose       Exec Immediate releases |params| detail("pty_id", &params.pty_id) => pty::close;
     FsRead         Read Read      plain |params| detail("path", &params.path) => files::read;
     FsWrite        Exec Write     payload |params| {
         with_size(detail("path", &params.path), "content", size(&params.content, &params.payload))
@@ -93,7 +103,7 @@ pub static TABLE: &[&dyn Method<Rexd>] = rows! {
     FsGlob         Read Scan      plain |params| detail("pattern", &params.pattern) => scans::glob;
     FsGrep         Read Scan      plain |params| detail("pattern", &params.pattern) => scans::grep;
     FsWatch        Read Read      plain |params| detail("path", &params.path) => watches::watch;
-    FsUnwatch      Read Immediate plain |params| detail("watch_id", &params.watch_id) => watches::unwatch;
+    FsUnwatch      Read Immediate releases |params| detail("watch_id", &params.watch_id) => watches::unwatch;
     ApprovalList   Read Immediate plain no_details => approvals::list;
     ApprovalAnswer Exec Immediate plain |params| detail("approval_id", &params.approval_id) => approvals::answer;
 };

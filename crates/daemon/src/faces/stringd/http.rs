@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use engine::audit::RecordPriority;
 use http::request::Parts;
 use http::{Method, Request, StatusCode, header};
 use http_body_util::{BodyExt as _, LengthLimitError, Limited};
@@ -98,7 +99,7 @@ impl HttpService for StringdFrontEnd {
         }
         let (head, mut body) = request.into_parts();
         let mut record = Some(self.record(&route, &head));
-        let answered = match (route, self.face.core.audit.refusal()) {
+        let answered = match (route, self.face.core.audit.refusal(RecordPriority::Normal)) {
             (Ok(Route::Health), _) => {
                 // It changes nothing and comes often.
                 record.iter_mut().for_each(Responder::skip_audit);

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use engine::audit::RecordPriority;
 use link::rpc::Params;
 use wire::jsonrpc::RpcError;
 
@@ -61,7 +62,19 @@ const fn row<P>(
     prepare: PrepareFn<P>,
 ) -> Row<Stringd, P> {
     let (schedule, admission) = (Schedule::Immediate, Admission::Unlimited);
-    Row { name, scope, schedule, admission, session: |_| None, audit, key: None, payload: None, prepare }
+    let record_priority = RecordPriority::Normal;
+    Row {
+        name,
+        scope,
+        schedule,
+        admission,
+        record_priority,
+        session: |_| None,
+        audit,
+        key: None,
+        payload: None,
+        prepare,
+    }
 }
 
 fn path_details(params: &params::FilePath) -> Details {

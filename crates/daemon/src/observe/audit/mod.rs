@@ -28,7 +28,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 use std::{fmt, io, thread};
 
-use engine::audit::{AuditRecord, AuditSink};
+use engine::audit::{AuditRecord, AuditSink, RecordPriority};
 
 use crate::config::AuditConfig;
 use crate::observe::metrics::{Metrics, QueueGauge};
@@ -146,8 +146,8 @@ impl AuditSink for AuditFile {
         }
     }
 
-    fn refusal(&self) -> Option<String> {
-        let is_refused = self.required && self.queue.is_nearly_full();
+    fn refusal(&self, record: RecordPriority) -> Option<String> {
+        let is_refused = self.required && self.queue.is_full_for(record);
         is_refused.then(|| {
             let path = self.path.display();
             format!("not executed: the audit file {path} cannot be written in time; free space on its disk")

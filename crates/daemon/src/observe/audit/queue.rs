@@ -3,7 +3,7 @@
 use std::sync::{Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
-use engine::audit::{AuditOutcome, AuditRecord, Detail};
+use engine::audit::{AuditOutcome, AuditRecord, Detail, RecordPriority};
 
 use super::shorten::{MAX_RECORD_BYTES, shorten};
 use crate::observe::metrics::Metrics;
@@ -11,8 +11,11 @@ use crate::observe::metrics::Metrics;
 /// The maximal size of queued records. Records beyond it are dropped; the file contains their number at the position
 /// where they are missing.
 const MAX_BYTES: usize = 16 * 1024 * 1024;
-/// The size at which requests are refused if no record may be lost. The rest is for records of what still runs.
+/// The size at which requests are refused if no record may be lost. The rest is for records of what still runs, and of requests
+/// that end it.
 const REFUSE_BYTES: usize = MAX_BYTES / 2;
+/// The size at which requests that end or release something are refused too, so that a client that repeats them causes no loss.
+const REFUSE_ALL_BYTES: usize = MAX_BYTES / 4 * 3;
 /// The size at which the writer is woken before the batch is due, so that a burst does not fill the queue.
 const EARLY_WRITE_BYTES: usize = MAX_BYTES / 8;
 
@@ -72,10 +75,15 @@ impl RecordQueue {
         is_large
     }
 
-    /// Whether so many records wait that the next one could be lost.
-    pub(super) fn is_nearly_full(&self) -> bool {
+    /// Whether so many records wait that no request with a record of this priority may run.
+    pub(super) fn is_full_for(&self, record: RecordPriority) -> bool {
+        let limit = match record {
+            RecordPriority::Normal => REFUSE_BYTES,
+            RecordPriority::Reserved => REFUSE_ALL_BYTES,
+            RecordPriority::Unrecorded => return false,
+        };
         let state = self.state();
-        state.bytes > REFUSE_BYTES || state.batch.lost > 0
+        state.bytes > limit || state.batch.lost > 0
     }
 
     /// Counts records that could not be written.

@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use engine::audit::RecordPriority;
 use engine::process::{
     Cursor, ExitCause, ExitStatus, Item, PendingStart, Process, ProcessSpec, ProcessSummary, Program,
 };
@@ -55,7 +56,7 @@ pub(crate) async fn decide_here(
 ) -> Option<Result<(), RpcError>> {
     let policy = core.policy.current();
     let depends_on_paths = policy.policy.restricts_files() || policy.policy.depends_on_cwd();
-    if depends_on_paths || core.audit.refusal().is_some() {
+    if depends_on_paths || core.audit.refusal(RecordPriority::Normal).is_some() {
         return None;
     }
     let cwd = shell_directory(roots, home, &params.cwd).ok()?;
