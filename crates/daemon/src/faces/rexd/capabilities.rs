@@ -1,4 +1,6 @@
-//! The capabilities that REXD announces: additions to the specification that a client can rely on.
+//! The capabilities that a session announces.
+
+use super::Rexd;
 
 /// What this server can do beyond opening a session.
 const CAPABILITIES: &[&str] = &[
@@ -54,13 +56,18 @@ const CAPABILITIES: &[&str] = &[
     "approvals",
     "sandbox",
 ];
+
 /// Only a daemon that outlives its connections resumes sessions.
 const RESUME: &[&str] = &["resume", "resume_key", "session.ack"];
+
 /// Only WebSockets are compressed, so only a daemon with listeners offers it.
 const COMPRESS: &str = "compress";
+
 /// The capabilities of this daemon.
-pub(super) fn capabilities(may_resume: bool, has_listeners: bool) -> Vec<String> {
-    let resume = if may_resume { RESUME } else { &[] };
-    let compress = (may_resume && has_listeners).then_some(&COMPRESS);
+pub(super) fn capabilities(face: &Rexd) -> Vec<String> {
+    let resume = if face.may_resume { RESUME } else { &[] };
+    // A daemon on standard streams resumes through a socket of its own.
+    let has_listeners = face.may_resume && face.resume.is_none();
+    let compress = has_listeners.then_some(&COMPRESS);
     CAPABILITIES.iter().chain(resume).chain(compress).map(|name| (*name).to_owned()).collect()
 }

@@ -280,7 +280,7 @@ fn open_result(session: &Session) -> v1::SessionOpenResult {
         session_id: session.id.to_string(),
         protocol: v1::PROTOCOL.to_owned(),
         server_version: state.client.quirks.pinned_version.unwrap_or(OWN_VERSION).to_owned(),
-        capabilities: capabilities(session.face.may_resume, session.face.resume.is_none()),
+        capabilities: capabilities(&session.face),
         limits: limits_report(&session.limits),
         workspace_roots: state.reported_roots.clone(),
         server_name: "rexd".to_owned(),
