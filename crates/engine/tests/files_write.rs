@@ -199,13 +199,21 @@ fn content_longer_than_one_write_is_complete() {
 fn an_atomic_append_is_not_mixed_with_another() {
     const BYTES: usize = 300_000;
     let directory = directory();
+    let append = WriteOptions { durability: Durability::Relaxed, ..options(WriteMode::Append) };
+    // Both begin each round together, so that the appends overlap.
+    let barrier = std::sync::Barrier::new(2);
     std::thread::scope(|scope| {
         for letter in [b'a', b'b'] {
-            let path = directory.path("log");
+            let (path, barrier) = (directory.path("log"), &barrier);
             scope.spawn(move || {
-                for _ in 0..40 {
-                    files::write(&path, &vec![letter; BYTES], &options(WriteMode::Append)).unwrap();
-                }
+                let content = vec![letter; BYTES];
+                let appends = (0..40).map(|_round| {
+                    barrier.wait();
+                    files::write(&path, &content, &append)
+                });
+                // Checked after the last round: a thread that panics before would leave the other waiting.
+                let written: Vec<_> = appends.collect();
+                assert!(written.iter().all(Result::is_ok), "{written:?}");
             });
         }
     });
