@@ -1,6 +1,7 @@
 //! Behaviour on which real clients depend: each test is a case that failed with one of them.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a failed test panics")]
 
+use std::collections::BTreeSet;
 use std::path::Path;
 
 use serde_json::{Value, json};
@@ -347,6 +348,41 @@ fn a_client_may_ask_for_small_frames_whatever_its_name() {
     assert_eq!(read["truncated"], true);
     let ran = rexd.run(json!({ "session_id": session, "argv": ["cat", path] }));
     assert_eq!(ran.stdout.len(), 200_000);
+}
+
+#[test]
+fn lists_and_changes_fit_into_small_frames() {
+    const FRAME: usize = 16_384;
+    let sandbox = Sandbox::new();
+    let mut rexd = Rexd::start(REXD, &sandbox);
+    let opened = rexd.open_with(json!({ "client_name": "t", "max_frame_bytes": FRAME }));
+    let session = &opened["session_id"];
+    // With its newline.
+    rexd.invariants.longest_line = Some(FRAME + 1);
+    for number in 0..60 {
+        rexd.run(json!({ "session_id": session, "argv": ["true", format!("{number:0>1000}")] }));
+    }
+    let list = rexd.call("exec.list", json!({ "session_id": session }));
+    let listed = list["processes"].as_array().unwrap().len();
+    assert!(
+        list["truncated"] == true && (1..60).contains(&listed),
+        "{listed} processes: {}",
+        list["truncated"]
+    );
+    let watch = rexd.call("fs.watch", json!({ "session_id": session, "path": "." }))["watch_id"].clone();
+    let mut missing: BTreeSet<String> = (0..400).map(|number| format!("{number:0>200}")).collect();
+    for name in &missing {
+        sandbox.write(&format!("root/{name}"), "");
+    }
+    while !missing.is_empty() {
+        let event = rexd.take("fs.changed", |message| message["method"] == "fs.changed");
+        let params = &event["params"];
+        assert!(params["watch_id"] == watch && params["overflow"] != true, "{}", params["overflow"]);
+        for change in params["changes"].as_array().unwrap() {
+            let path = change["path"].as_str().unwrap();
+            missing.remove(path.rsplit('/').next().unwrap());
+        }
+    }
 }
 
 #[test]

@@ -9,6 +9,9 @@ use std::process::Command;
 use daemon::keeper::Keepers;
 use engine::process::{Cursor, ExitStatus, Signal};
 use keeper_support::{House, attach, gather, read_until};
+use serde_json::json;
+use testkit::daemon::Rexd;
+use testkit::sandbox::Sandbox;
 
 const KIB: u64 = 1024;
 
@@ -167,6 +170,32 @@ async fn a_state_directory_that_cannot_be_used_makes_detaching_unavailable() {
         let house = House::at(state.clone());
         let error = house.keepers().start(house.shell("true"), "test").await.unwrap_err();
         assert!(matches!(error, engine::Error::Unsupported { .. }), "{}: {error}", state.display());
+    }
+}
+
+#[test]
+fn a_detached_start_without_a_usable_state_directory_is_refused_as_unsupported() {
+    let sandbox = Sandbox::new();
+    let file = sandbox.write("file", "");
+    let full = SmallDisk::mount("64k");
+    if let Some(full) = &full {
+        std::fs::write(full.path().join("filler"), vec![0; 1024 * 1024]).unwrap_err();
+    }
+    let states = [None, Some(file.as_path())].into_iter().chain(full.as_ref().map(|full| Some(full.path())));
+    for state in states {
+        let mut command = sandbox.command(env!("CARGO_BIN_EXE_rexd"));
+        command.arg("--stdio").arg("--config").arg(sandbox.config());
+        match state {
+            Some(state) => command.env("XDG_STATE_HOME", state),
+            None => command.env_remove("XDG_STATE_HOME").env_remove("HOME"),
+        };
+        let mut rexd = Rexd::spawn(command);
+        let session = rexd.open();
+        let start = json!({ "session_id": session, "argv": ["true"], "detach": true });
+        let error = rexd.refused("exec.start", start);
+        assert_eq!(error["code"], -32007, "{state:?}: {error}");
+        let ran = rexd.run(json!({ "session_id": session, "argv": ["echo", "attached"] }));
+        assert_eq!(ran.text(), "attached\n", "{state:?}: commands of the session still run");
     }
 }
 
