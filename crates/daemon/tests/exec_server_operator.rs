@@ -192,6 +192,45 @@ fn collector() -> (String, mpsc::Receiver<Value>) {
     (url, spans)
 }
 
+/// Answers one HTTP request with these bytes, and sends its first line.
+fn answer_once(address: &str, answer: &'static [u8]) -> (String, mpsc::Receiver<String>) {
+    let listener = TcpListener::bind(address).unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    let (received, first_line) = mpsc::channel();
+    std::thread::spawn(move || {
+        let mut stream = BufReader::new(listener.accept().unwrap().0);
+        let (mut line, mut first) = (String::new(), None);
+        while line != "\r\n" {
+            line.clear();
+            assert_ne!(stream.read_line(&mut line).unwrap(), 0);
+            first.get_or_insert_with(|| line.trim_end().to_owned());
+        }
+        stream.get_mut().write_all(answer).unwrap();
+        received.send(first.unwrap()).unwrap();
+    });
+    (address, first_line)
+}
+
+#[test]
+fn the_proxies_in_the_environment_of_the_program_are_used() {
+    let sandbox = Sandbox::new();
+    let (proxy, proxied) = answer_once("127.0.0.1:0", b"HTTP/1.1 203 Proxied\r\ncontent-length: 0\r\n\r\n");
+    let (server, direct) = answer_once("127.0.0.2:0", b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n");
+    let mut command = sandbox.command(env!("CARGO_BIN_EXE_rexd"));
+    command.args(["exec-server", "--listen", "ws://127.0.0.1:0"]);
+    command.env("HTTP_PROXY", format!("http://{proxy}")).env("NO_PROXY", "localhost,127.0.0.2");
+    let served = ServedDaemon::spawn(command);
+    let mut codex = served.client();
+    for (url, status, first_line, expected) in [
+        ("http://host.invalid/a?b".to_owned(), 203, proxied, "GET http://host.invalid/a?b HTTP/1.1"),
+        (format!("http://{server}/c"), 200, direct, "GET /c HTTP/1.1"),
+    ] {
+        let params = json!({"method": "GET", "url": url, "requestId": url});
+        assert_eq!(codex.call("http/request", params)["status"], status, "{url}");
+        assert_eq!(first_line.recv_timeout(PATIENCE).unwrap(), expected);
+    }
+}
+
 /// ARCHITECTURE.md, invariant 58.
 #[test]
 fn a_request_is_counted_traced_and_audited_under_its_own_name() {
