@@ -10,6 +10,7 @@ use client::{
 };
 use rustix::process::Signal;
 use testkit::daemon::PATIENCE;
+use testkit::exec_server::ExecServer;
 use testkit::programs::program;
 use testkit::proxy::{CutKind, Direction, Proxy};
 use testkit::sandbox::Sandbox;
@@ -170,6 +171,28 @@ async fn a_connection_that_falls_silent_is_replaced() {
         assert!(written == counted(), "{way:?}: {} bytes", written.len());
         session.close().await.unwrap();
     }
+}
+
+/// The same for an exec-server behind a `codex:` target, whose connection the bridge keeps alive.
+#[tokio::test]
+async fn a_connection_to_an_exec_server_that_falls_silent_is_replaced() {
+    let sandbox = Sandbox::with_config("[server]\nping_ms = 50\n");
+    let config = sandbox.config();
+    let served = ExecServer::start_with(&sandbox, &["--config", config.to_str().unwrap()]);
+    let proxy = Proxy::start(&served.addresses, &sandbox.path("."));
+    let keep_alive = KeepAlive { ping_every: Duration::from_millis(50), deadline: Duration::from_secs(3) };
+    let options = SessionOptions { keep_alive, ..SessionOptions::default() };
+    let target = format!("codex:ws://{}", proxy.addresses.http).parse().unwrap();
+    let session = Session::open(target, options).await.unwrap();
+    let go = sandbox.path("root/go");
+    let line = format!("until test -e {}; do sleep 0.01; done; seq 1 {LINES}", go.display());
+    let mut process = session.start(Command::line(line)).await.unwrap();
+    proxy.cut(CutKind::Stalled);
+    sandbox.write("root/go", "");
+    let (written, exit) = gather(&mut process).await.unwrap();
+    assert_eq!(exit.status(), 0);
+    assert!(written == counted(), "{} bytes", written.len());
+    session.close().await.unwrap();
 }
 
 /// ARCHITECTURE.md, invariant 47.

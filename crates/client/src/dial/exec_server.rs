@@ -3,7 +3,9 @@
 use super::{Carrier, TargetLink};
 use crate::error::{ConnectError, ConnectStep};
 use crate::exec_server::bridge;
-use crate::exec_server::{ExecServerClient, ExecServerClientConnectOptions, ExecServerError};
+use crate::exec_server::{
+    ExecServerAddress, ExecServerClient, ExecServerClientConnectOptions, ExecServerError,
+};
 use crate::options::SessionOptions;
 use crate::target::{Target, UrlTarget};
 
@@ -19,7 +21,8 @@ pub(super) async fn dial(url: &UrlTarget, options: &SessionOptions) -> Result<Ta
         error => ConnectError::new(Target::ExecServer(url.clone()), ConnectStep::OpenSession, error)
             .hint("the program listening there must be `rexd exec-server` or `codex exec-server`"),
     };
-    let client = ExecServerClient::connect_url(url.clone(), timeout, handshake).await.map_err(failed)?;
+    let address = ExecServerAddress { url: url.clone(), timeout, keep_alive: options.keep_alive.clone() };
+    let client = ExecServerClient::connect_url(address, handshake).await.map_err(failed)?;
     let (link, bridge) = bridge::open(client).await.map_err(failed)?;
     Ok(TargetLink { link, carrier: Carrier::Bridge(bridge) })
 }

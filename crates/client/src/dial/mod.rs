@@ -82,16 +82,16 @@ pub(crate) async fn dial(target: &Target, options: &SessionOptions) -> Result<Ta
 }
 
 /// Connects to an exec-server. No message has been sent on the link yet.
-pub(crate) async fn exec_server(url: &UrlTarget) -> Result<Link, ConnectError> {
+pub(crate) async fn exec_server(url: &UrlTarget, keep_alive: &KeepAlive) -> Result<Link, ConnectError> {
     let target = Target::ExecServer(url.clone());
     let hint = format!("is `rexd exec-server --listen ws://{}` running there?", url.authority);
-    let (limits, keep_alive) = (exec_server_limits(), KeepAlive::default());
+    let limits = exec_server_limits();
     if !url.is_harness() {
         let content = WebSocketContent::Json(limits);
-        return websocket::dial(url, (&target, &hint), (EXEC_SERVER_PATH, content), &keep_alive).await;
+        return websocket::dial(url, (&target, &hint), (EXEC_SERVER_PATH, content), keep_alive).await;
     }
     let content = WebSocketContent::RelayFrames(limits);
-    let link = websocket::dial(url, (&target, &hint), (EXEC_SERVER_PATH, content), &keep_alive).await?;
+    let link = websocket::dial(url, (&target, &hint), (EXEC_SERVER_PATH, content), keep_alive).await?;
     let limits = link::mux::Limits { message_bytes: MAX_EXEC_SERVER_MESSAGE, ..link::mux::Limits::default() };
     relay_stream(link, &target, limits)
 }

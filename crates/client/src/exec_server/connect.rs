@@ -18,14 +18,24 @@ use super::options::{ExecServerClientConnectOptions, RemoteExecServerConnectArgs
 use crate::connection::inbox;
 use crate::dial;
 use crate::error::{ConnectError, ConnectStep};
+use crate::options::KeepAlive;
 use crate::target::{BearerToken, HARNESS_ROLE, Scheme, Target, UrlTarget};
 
 /// How to connect to a server, for the first time and after a lost connection.
 #[derive(Debug)]
 pub(super) struct Connector {
-    /// The address and the time limit for connecting; `None` for a link that the caller made.
-    pub(super) address: Option<(UrlTarget, Duration)>,
+    /// Where and how to dial; `None` for a link that the caller made.
+    pub(super) address: Option<ExecServerAddress>,
     pub(super) options: ExecServerClientConnectOptions,
+}
+
+/// The URL of a server, and how a connection to it is made and kept alive.
+#[derive(Debug)]
+pub(crate) struct ExecServerAddress {
+    pub(crate) url: UrlTarget,
+    /// The time limit for connecting.
+    pub(crate) timeout: Duration,
+    pub(crate) keep_alive: KeepAlive,
 }
 
 impl ExecServerClient {
@@ -77,18 +87,20 @@ impl ExecServerClient {
     pub async fn connect_websocket(
         args: RemoteExecServerConnectArgs,
     ) -> Result<ExecServerClient, ExecServerError> {
-        let url = url(&args)?;
-        let timeout = args.connect_timeout;
-        ExecServerClient::connect_url(url, timeout, args.into()).await
+        let address = ExecServerAddress {
+            url: url(&args)?,
+            timeout: args.connect_timeout,
+            keep_alive: KeepAlive::default(),
+        };
+        ExecServerClient::connect_url(address, args.into()).await
     }
 
     /// The same, for the URL of a target with its headers and certificates.
     pub(crate) async fn connect_url(
-        url: UrlTarget,
-        timeout: Duration,
+        address: ExecServerAddress,
         options: ExecServerClientConnectOptions,
     ) -> Result<ExecServerClient, ExecServerError> {
-        let connector = Connector { address: Some((url, timeout)), options };
+        let connector = Connector { address: Some(address), options };
         let resume = connector.options.resume_session_id.clone();
         let (link, initialized) = connector.connect(resume).await?;
         ExecServerClient::run(link, initialized, connector)
@@ -119,7 +131,7 @@ impl Connector {
         &self,
         resume: Option<String>,
     ) -> Result<(Link, InitializeResponse), ExecServerError> {
-        let Some((url, timeout)) = &self.address else {
+        let Some(ExecServerAddress { url, timeout, keep_alive }) = &self.address else {
             return Err(ExecServerLoss::Disconnected.into());
         };
         let timed_out = || {
@@ -127,7 +139,7 @@ impl Connector {
             ConnectError::new(target, ConnectStep::Connect, format!("no answer within {timeout:?}"))
                 .transient()
         };
-        let dialed = tokio::time::timeout(*timeout, dial::exec_server(url)).await;
+        let dialed = tokio::time::timeout(*timeout, dial::exec_server(url, keep_alive)).await;
         let link = dialed.unwrap_or_else(|_| Err(timed_out()))?;
         self.initialize(link, resume).await
     }

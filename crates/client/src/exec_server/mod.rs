@@ -45,6 +45,7 @@ mod routes;
 mod sequencer;
 
 pub use crate::dial::exec_server_limits;
+pub(crate) use connect::ExecServerAddress;
 pub use error::{ExecServerError, ExecServerLoss, MissedCause};
 pub use handle::{ExecServerClient, Notification, Notifications};
 pub use options::{ExecServerClientConnectOptions, RemoteExecServerConnectArgs};

@@ -69,20 +69,23 @@ impl Endpoint {
         resolved: Option<SocketAddr>,
         tls: &Tls,
     ) -> Result<Box<dyn Duplex>, DialError> {
-        let address = self.address();
-        let reach = |source| DialError::Reach { address: address.clone(), source };
-        let stream = match resolved {
-            Some(resolved) => TcpStream::connect(resolved).await,
-            None => TcpStream::connect((self.host.as_str(), self.port)).await,
-        };
-        let stream = stream.map_err(reach)?;
-        tcp::set_options(&stream).map_err(reach)?;
+        let stream = self.connect_tcp(resolved).await;
+        let stream = stream.map_err(|source| DialError::Reach { address: self.address(), source })?;
         if !self.is_encrypted {
             return Ok(Box::new(stream));
         }
         let encrypted = tls::wrap(stream, &self.host, tls).await;
-        let encrypted = encrypted.map_err(|source| DialError::Tls { address: address.clone(), source })?;
+        let encrypted = encrypted.map_err(|source| DialError::Tls { address: self.address(), source })?;
         Ok(Box::new(encrypted))
+    }
+
+    async fn connect_tcp(&self, resolved: Option<SocketAddr>) -> std::io::Result<TcpStream> {
+        let stream = match resolved {
+            Some(resolved) => TcpStream::connect(resolved).await?,
+            None => TcpStream::connect((self.host.as_str(), self.port)).await?,
+        };
+        tcp::set_options(&stream)?;
+        Ok(stream)
     }
 }
 
@@ -97,6 +100,21 @@ mod tests {
         assert_eq!((found.authority.as_str(), found.path.as_str()), ("[::1]:8443", "/a/b?ticket=1"));
         let plain = Endpoint::parse("HTTP://example.org", ("http", "https")).unwrap();
         assert_eq!((plain.port, plain.path.as_str()), (80, "/"));
+    }
+
+    /// Without these, a dead peer would be noticed only after the kernel's own two hours.
+    #[tokio::test]
+    async fn a_dialled_socket_gives_up_on_a_dead_peer() {
+        use rustix::net::sockopt;
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let endpoint = Endpoint::parse(&format!("ws://{address}"), ("ws", "wss")).unwrap();
+        for resolved in [None, Some(address)] {
+            let stream = endpoint.connect_tcp(resolved).await.unwrap();
+            assert!(sockopt::socket_keepalive(&stream).unwrap());
+            assert_eq!(sockopt::tcp_keepidle(&stream).unwrap().as_secs(), 30);
+            assert_eq!(sockopt::tcp_user_timeout(&stream).unwrap(), 60_000);
+        }
     }
 
     #[test]
