@@ -37,6 +37,7 @@ impl Bridge {
 
     pub(super) async fn fs_stat(&self, params: v1::FsStat) -> Result<v1::FsStatResult, RpcError> {
         let path = self.path(&params.path);
+        let is_hashed = wants_hash(params.hash.as_deref())?;
         let Some(found) = self.metadata(&path).await? else {
             return Ok(v1::FsStatResult { path, exists: false, ..v1::FsStatResult::default() });
         };
@@ -51,7 +52,7 @@ impl Bridge {
             let target = self.run_command(&["readlink", "-n", "--", &path], None).await?;
             result.symlink_target = Some(target);
         }
-        if params.hash.is_some() && found.is_file {
+        if is_hashed && found.is_file {
             let max = params.hash_bytes.and_then(|max| u64::try_from(max).ok()).filter(|max| *max > 0);
             let file = (path.as_str(), found.modified_at_ms);
             let (hash, bytes) = self.hash(file, max.unwrap_or(u64::MAX)).await?;
@@ -96,6 +97,7 @@ impl Bridge {
 
     pub(super) async fn fs_read(&self, params: v1::FsRead) -> Result<v1::FsReadResult, RpcError> {
         let path = self.path(&params.path);
+        let is_hashed = wants_hash(params.hash.as_deref())?;
         let found = self.metadata(&path).await?.ok_or_else(|| errors::not_found(&path))?;
         if !found.is_file {
             return Err(RpcError::invalid_params(format!("{path}: not a regular file")));
@@ -115,9 +117,9 @@ impl Bridge {
             bytes.extend_from_slice(&chunk.bytes);
         }
         let end = offset + bytes.len() as u64;
-        let (hash, mode) = match params.hash {
-            Some(_) => (Some(hex::encode(Sha256::digest(&bytes))), self.mode(&path).await),
-            None => (None, None),
+        let (hash, mode) = match is_hashed {
+            true => (Some(hex::encode(Sha256::digest(&bytes))), self.mode(&path).await),
+            false => (None, None),
         };
         let size = found.size.or(file_size).unwrap_or(end).max(end);
         let (encoding, content) = match (params.encoding.as_deref(), String::from_utf8(bytes)) {
@@ -170,6 +172,15 @@ impl Bridge {
     }
 }
 
+/// Whether a request wants a hash. The only one that the bridge computes is `sha256`, so the session announces no other.
+pub(super) fn wants_hash(hash: Option<&str>) -> Result<bool, RpcError> {
+    match hash {
+        None => Ok(false),
+        Some("sha256") => Ok(true),
+        Some(_) => Err(errors::invalid_field("hash", "expected sha256")),
+    }
+}
+
 /// A range of a file's content.
 pub(super) struct FileChunk {
     pub(super) bytes: Bytes,
@@ -185,5 +196,26 @@ pub(super) fn kind(found: &FsGetMetadataResponse) -> &'static str {
         (_, true, _) => "dir",
         (_, _, true) => "file",
         _ => "other",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use wire::rexd::v1::codes;
+
+    use super::wants_hash;
+
+    #[test]
+    fn only_a_sha256_is_computed() {
+        assert_eq!(wants_hash(None).ok(), Some(false));
+        assert_eq!(wants_hash(Some("sha256")).ok(), Some(true));
+        for other in ["xxh128", "md5", "SHA256", ""] {
+            let error = wants_hash(Some(other)).expect_err(other);
+            assert_eq!(
+                (error.code, &error.data["field"]),
+                (codes::INVALID_PARAMS, &"hash".into()),
+                "{other}"
+            );
+        }
     }
 }

@@ -6,6 +6,7 @@ use wire::exec_server::v1::{FsHandle, FsOpenMode, FsOpenParams, FsWriteBlockPara
 use wire::exec_server::{ByteChunk, code};
 use wire::rexd::v1::{self, RpcError};
 
+use super::read::wants_hash;
 use super::{Bridge, errors};
 use crate::exec_server::error::ExecServerError;
 
@@ -20,6 +21,7 @@ impl Bridge {
     pub(super) async fn fs_write(&self, params: v1::FsWrite) -> Result<v1::FsWriteResult, RpcError> {
         let path = self.path(&params.path);
         let bytes = decode_content(params.content, params.encoding.as_deref())?;
+        let is_hashed = wants_hash(params.hash.as_deref())?;
         let before = self.metadata(&path).await?;
         if let Some(expected) = params.expected_mtime {
             let found = before.as_ref().map(|found| found.modified_at_ms);
@@ -27,7 +29,7 @@ impl Bridge {
                 return Err(errors::mtime_conflict(&path, Some(expected), found));
             }
         }
-        let hash = params.hash.as_ref().map(|_| hex::encode(Sha256::digest(&bytes)));
+        let hash = is_hashed.then(|| hex::encode(Sha256::digest(&bytes)));
         let bytes_written = bytes.len() as u64;
         match params.mode.as_deref() {
             None | Some("replace") => self.replace(&path, bytes, params.mkdir_parents).await?,
