@@ -304,3 +304,37 @@ fn a_large_file_and_many_small_ones_go_over_ssh_and_back() {
     cp(&sandbox, &["far:copy", "../back"]);
     assert_eq!(tree(&sandbox.path("src")), tree(&sandbox.path("back")));
 }
+
+/// Two versions of 2 MiB with one XXH128 and different contents: where the low half of a lane of XXH3 equals its secret, the
+/// lane is only added to its sum, so two stripes can exchange a difference.
+fn colliding() -> [Vec<u8>; 2] {
+    const SECRETS: [[u8; 4]; 2] = [[0xb8, 0xfe, 0x6c, 0x39], [0x7c, 0x01, 0x81, 0x2c]];
+    [[7_u32, 9], [8, 8]].map(|high| {
+        let mut bytes = noise(2 << 20);
+        for (stripe, (secret, high)) in SECRETS.iter().zip(high).enumerate() {
+            let lane = [&secret[..], &high.to_le_bytes()].concat();
+            bytes[64 * stripe..64 * stripe + 8].copy_from_slice(&lane);
+        }
+        bytes
+    })
+}
+
+#[test]
+fn a_partial_file_that_collides_with_the_source_is_not_resumed() {
+    let [wanted, other] = colliding();
+    let part = &other[..3 << 19];
+    assert!(wanted != other);
+    let hash = xxhash_rust::xxh3::xxh3_128;
+    assert_eq!((hash(&wanted), hash(&wanted[..part.len()])), (hash(&other), hash(part)));
+    let sandbox = Sandbox::new();
+    sandbox.write("large", &wanted);
+    sandbox.write("root/large", &wanted);
+    for (source, target, copy, left) in [
+        ("../large", ":copy", "root/copy", "root/.copy.rex-part"),
+        (":large", "../copy", "copy", ".copy.rex-part"),
+    ] {
+        sandbox.write(left, part);
+        cp(&sandbox, &[source, target]);
+        assert!(fs::read(sandbox.path(copy)).unwrap() == wanted, "{target}");
+    }
+}

@@ -49,24 +49,23 @@ impl HashKind {
         running.add(bytes);
         running.text()
     }
+}
 
-    /// The hash of the first bytes of a file; `None` if it is shorter.
-    pub(super) fn of_first(self, file: &File, first: u64) -> io::Result<Option<RunningHash>> {
-        let mut running = RunningHash::new(self);
-        let mut buffer = vec![0; CHUNK];
-        let mut at = 0;
-        while at < first {
-            let room = usize::try_from(first - at).unwrap_or(CHUNK).min(CHUNK);
-            match file.read_at(&mut buffer[..room], at)? {
-                0 => return Ok(None),
-                got => {
-                    running.add(&buffer[..got]);
-                    at += got as u64;
-                }
+/// Adds the first bytes of a file to each of the hashes, which it reads once; false if the file is shorter.
+pub(super) fn add_first(file: &File, first: u64, hashes: &mut [&mut RunningHash]) -> io::Result<bool> {
+    let mut buffer = vec![0; CHUNK];
+    let mut at = 0;
+    while at < first {
+        let room = usize::try_from(first - at).unwrap_or(CHUNK).min(CHUNK);
+        match file.read_at(&mut buffer[..room], at)? {
+            0 => return Ok(false),
+            got => {
+                hashes.iter_mut().for_each(|hash| hash.add(&buffer[..got]));
+                at += got as u64;
             }
         }
-        Ok(Some(running))
     }
+    Ok(true)
 }
 
 impl RunningHash {

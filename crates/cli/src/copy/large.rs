@@ -1,6 +1,6 @@
 //! LargeCopy: copies a large file in chunks, several in flight, to a partial file that is renamed when it is complete.
 //!
-//! An earlier partial file is resumed if its hash is the hash of the same number of bytes of the source. If both ends are on
+//! An earlier partial file is resumed if its SHA-256 is that of the same number of bytes of the source. If both ends are on
 //! one target, the server copies the contents and none are transferred.
 
 use std::collections::VecDeque;
@@ -14,7 +14,7 @@ use tokio::sync::mpsc;
 
 use super::endpoint::{CopyEndpoint, FileAttributes, FileKind};
 use super::error::CopyError;
-use super::hash::{HashKind, RunningHash};
+use super::hash::{HashKind, RunningHash, add_first};
 use super::local_end::{self, SourceFile};
 use super::names;
 use super::remote_end::RemoteEnd;
@@ -194,24 +194,20 @@ impl LargeCopy {
             return Ok(nothing());
         }
         let at = found.size;
-        let held = match target {
-            CopyEndpoint::Local => prefix_of_local(part.to_owned(), at, kind).await?,
-            CopyEndpoint::Remote(remote) => match remote.hash(part, kind, None).await? {
-                hashed if hashed.bytes == at => Some((hashed.text, None)),
-                _ => None,
-            },
+        // SHA-256: a source can be constructed to collide with its partial file in the hash that is compared at the end.
+        let (local, remote, path, first) = match (pieces, target) {
+            (PieceSource::Local(source), CopyEndpoint::Remote(remote)) => (&*source.path, remote, part, None),
+            (PieceSource::Remote(remote, path), CopyEndpoint::Local) => (part, remote, &**path, Some(at)),
+            // Between two remote ends the state of the hash is unknown here, so the copy starts again.
+            _ => return Ok(nothing()),
         };
-        let begins = match pieces {
-            PieceSource::Local(source) => prefix_of_local(source.path.clone(), at, kind).await?,
-            PieceSource::Remote(remote, path) => match remote.hash(path, kind, Some(at)).await? {
-                hashed if hashed.bytes == at => Some((hashed.text, None)),
-                _ => None,
-            },
-        };
-        match (held, begins) {
-            (Some((held, one)), Some((begins, other))) if held == begins => {
-                // Between two remote ends the state of the hash is unknown here, so the copy starts again.
-                Ok(one.or(other).map_or_else(nothing, |running| ResumePoint { at, running }))
+        let (prefix, there) = tokio::try_join!(
+            LocalPrefix::read(local.to_owned(), at, kind),
+            remote.hash(path, HashKind::Sha256, first)
+        )?;
+        match prefix {
+            Some(prefix) if there.bytes == at && there.text == prefix.sha256 => {
+                Ok(ResumePoint { at, running: prefix.running })
             }
             _ => Ok(nothing()),
         }
@@ -322,18 +318,34 @@ fn on_one_target<'a>(source: &'a CopyEndpoint, target: &CopyEndpoint) -> Option<
     }
 }
 
-/// The hash of the first bytes of a local file, as text and as a state to continue.
-async fn prefix_of_local(
-    path: String,
-    first: u64,
-    kind: HashKind,
-) -> Result<Option<(String, Option<RunningHash>)>, CopyError> {
-    let work = move || {
-        let file = File::open(&path).map_err(CopyError::local("read", &path))?;
-        kind.of_first(&file, first).map_err(CopyError::local("read", &path))
-    };
-    let hashed = tokio::task::spawn_blocking(work).await??;
-    Ok(hashed.map(|running| (running.text(), Some(running))))
+/// The first bytes of a local file: their SHA-256, and the hash that is continued and compared at the end.
+struct LocalPrefix {
+    sha256: String,
+    running: RunningHash,
+}
+
+impl LocalPrefix {
+    /// `None` if the file is shorter.
+    async fn read(path: String, first: u64, kind: HashKind) -> Result<Option<LocalPrefix>, CopyError> {
+        let work = move || {
+            let cannot = || CopyError::local("read", &path);
+            let file = File::open(&path).map_err(cannot())?;
+            let mut sha256 = RunningHash::new(HashKind::Sha256);
+            let running = match kind {
+                HashKind::Sha256 => {
+                    let is_long = add_first(&file, first, &mut [&mut sha256]).map_err(cannot())?;
+                    is_long.then(|| sha256.clone())
+                }
+                HashKind::Xxh128 => {
+                    let mut running = RunningHash::new(kind);
+                    let both = &mut [&mut sha256, &mut running];
+                    add_first(&file, first, both).map_err(cannot())?.then_some(running)
+                }
+            };
+            Ok(running.map(|running| LocalPrefix { sha256: sha256.text(), running }))
+        };
+        tokio::task::spawn_blocking(work).await?
+    }
 }
 
 /// Reads chunks ahead and returns them in order.

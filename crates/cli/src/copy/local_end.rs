@@ -15,7 +15,7 @@ use rustix::io::Errno;
 
 use super::endpoint::{FileAttributes, FileKind, FileMeta, ListedEntry};
 use super::error::CopyError;
-use super::hash::HashKind;
+use super::hash::{HashKind, RunningHash, add_first};
 use super::names;
 
 /// The permission bits of a mode.
@@ -352,7 +352,11 @@ pub(super) fn is_cyclic_link(link: &str) -> bool {
 pub(super) fn hash(path: &str) -> Result<(String, FileAttributes), CopyError> {
     let source = SourceFile::open(path)?;
     let meta = source.meta();
-    let hashed =
-        HashKind::Sha256.of_first(&source.file, meta.size).map_err(CopyError::local("read", path))?;
-    Ok((hashed.ok_or_else(|| changed(path))?.text(), meta.attributes))
+    let mut hash = RunningHash::new(HashKind::Sha256);
+    let is_whole =
+        add_first(&source.file, meta.size, &mut [&mut hash]).map_err(CopyError::local("read", path))?;
+    match is_whole {
+        true => Ok((hash.text(), meta.attributes)),
+        false => Err(changed(path)),
+    }
 }
