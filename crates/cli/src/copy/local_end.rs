@@ -23,6 +23,10 @@ const PERMISSIONS: u32 = 0o777;
 /// The mode of a file whose source reports none.
 const DEFAULT_MODE: u32 = 0o644;
 
+/// The flags of an opened directory.
+const DIRECTORY: OFlags =
+    OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
+
 /// The metadata of a path, without following symbolic links.
 pub(super) fn stat(path: &str) -> Result<Option<FileMeta>, CopyError> {
     describe(path, fs::symlink_metadata(path))
@@ -147,17 +151,17 @@ fn open_dir(path: &str, create: bool) -> io::Result<OwnedFd> {
     if path.split('/').any(|name| name == "..") {
         return Err(io::Error::new(io::ErrorKind::InvalidInput, "`..` in the path of a destination"));
     }
-    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let whole = if path.is_empty() { "." } else { path };
-    match openat2(CWD, whole, flags, Mode::empty(), ResolveFlags::NO_SYMLINKS) {
+    match openat2(CWD, whole, DIRECTORY, Mode::empty(), ResolveFlags::NO_SYMLINKS) {
         Ok(dir) => Ok(dir),
         // One name after the other: creates what is missing, names what is wrong, and needs no `openat2`.
-        Err(_) => walk_to_dir(path, flags, create),
+        Err(_) => walk_to_dir(path, create),
     }
 }
 
-fn walk_to_dir(path: &str, flags: OFlags, create: bool) -> io::Result<OwnedFd> {
-    let open = |dir: BorrowedFd<'_>, name: &str| openat(dir, name, flags, Mode::empty());
+/// Opens one name after the other. `path` has no `..`, which [`open_dir`] refuses: the kernel would follow it.
+fn walk_to_dir(path: &str, create: bool) -> io::Result<OwnedFd> {
+    let open = |dir: BorrowedFd<'_>, name: &str| openat(dir, name, DIRECTORY, Mode::empty());
     let mut dir = open(CWD, if path.starts_with('/') { "/" } else { "." })?;
     for name in path.split('/').filter(|name| !matches!(*name, "" | ".")) {
         dir = match open(dir.as_fd(), name) {
@@ -358,5 +362,33 @@ pub(super) fn hash(path: &str) -> Result<(String, FileAttributes), CopyError> {
     match is_whole {
         true => Ok((hash.text(), meta.attributes)),
         false => Err(changed(path)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    #[test]
+    fn a_link_anywhere_in_the_path_of_a_destination_is_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        let top = dir.path().canonicalize().unwrap();
+        fs::create_dir_all(top.join("real/e")).unwrap();
+        symlink("real", top.join("link")).unwrap();
+        let path = |name: &str| top.join(name).to_str().unwrap().to_owned();
+        for name in ["link", "link/e", "link/new"] {
+            // The second is the way of a kernel without `openat2`.
+            for opened in [open_dir(&path(name), true), walk_to_dir(&path(name), true)] {
+                let error = opened.expect_err(name);
+                assert!(error.to_string().contains("symbolic link"), "{name}: {error}");
+            }
+        }
+        assert!(!top.join("real/new").exists());
+        assert!(open_dir(&path("real/../real"), true).is_err());
+        for name in ["real/e", "real/made/below"] {
+            assert!(open_dir(&path(name), true).is_ok() && walk_to_dir(&path(name), true).is_ok(), "{name}");
+        }
     }
 }
