@@ -190,7 +190,7 @@ impl CopyEndpoint {
     pub(super) fn hash_kind(&self) -> HashKind {
         match self {
             CopyEndpoint::Local => HashKind::Xxh128,
-            CopyEndpoint::Remote(remote) => remote.hash,
+            CopyEndpoint::Remote(remote) => remote.hash_kind(),
         }
     }
 

@@ -108,10 +108,9 @@ impl LargeCopy {
         stats.sent(self.size);
         if self.verify {
             let _verifying = stats.verifying();
-            let (source, held) = tokio::try_join!(
-                remote.hash(&self.from, remote.hash, None),
-                remote.hash(part, remote.hash, None)
-            )?;
+            let kind = remote.hash_kind();
+            let (source, held) =
+                tokio::try_join!(remote.hash(&self.from, kind, None), remote.hash(part, kind, None))?;
             if source.text != held.text {
                 return Err(local_end::changed(&self.from));
             }

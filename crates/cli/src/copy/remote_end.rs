@@ -20,8 +20,6 @@ pub(super) struct RemoteEnd {
     pub(super) session: Session,
     /// Whether hashes are compared.
     pub(super) verify: bool,
-    /// The fastest hash that the server has.
-    pub(super) hash: HashKind,
 }
 
 /// The hash of a file, the number of hashed bytes, and the metadata.
@@ -34,11 +32,15 @@ pub(super) struct FileHash {
 
 impl RemoteEnd {
     pub(super) fn new(session: &Session, verify: bool) -> RemoteEnd {
-        let hash = match session.has_capability("fs.hash.xxh128") {
+        RemoteEnd { session: session.clone(), verify }
+    }
+
+    /// The fastest hash that the server has now: a session that reconnects may find an older server.
+    pub(super) fn hash_kind(&self) -> HashKind {
+        match self.session.has_capability("fs.hash.xxh128") {
             true => HashKind::Xxh128,
             false => HashKind::Sha256,
-        };
-        RemoteEnd { session: session.clone(), verify, hash }
+        }
     }
 
     /// The metadata of a path, without following symbolic links.
@@ -150,15 +152,16 @@ impl RemoteEnd {
         size: u64,
     ) -> Result<(bytes::Bytes, FileMeta), CopyError> {
         let length = i64::try_from(size.max(1)).ok();
+        let kind = self.hash_kind();
         let params = v1::FsRead {
             path: path.to_owned(),
             length,
             // The mode of the file comes with the hash.
-            hash: Some(self.hash.name().to_owned()),
+            hash: Some(kind.name().to_owned()),
             ..v1::FsRead::default()
         };
         let (bytes, about) = self.session.files().read_with(params).await.map_err(error("read", path))?;
-        if self.verify && about.hash != Some(self.hash.of(&bytes)) {
+        if self.verify && about.hash != Some(kind.of(&bytes)) {
             return Err(
                 CopyError::file(format!("hash mismatch: the received data of {path} is wrong")).passing()
             );
@@ -180,9 +183,10 @@ impl RemoteEnd {
         bytes: &[u8],
         attributes: FileAttributes,
     ) -> Result<(), CopyError> {
-        let asked = self.verify.then(|| self.hash.name().to_owned());
+        let kind = self.hash_kind();
+        let asked = self.verify.then(|| kind.name().to_owned());
         let written = self.send(path, bytes, "replace", (attributes, asked)).await?;
-        match !self.verify || written.hash == Some(self.hash.of(bytes)) {
+        match !self.verify || written.hash == Some(kind.of(bytes)) {
             true => Ok(()),
             false => {
                 Err(CopyError::file(format!("hash mismatch: {path} differs from the data that was sent"))
@@ -218,8 +222,8 @@ impl RemoteEnd {
             mtime: attributes.mtime.filter(|_| self.session.has_capability("fs.write.mtime")),
             // As with cp, scp and rsync, the kernel decides when data is written to disk.
             durable: Some(false),
-            // Nothing else writes to a partial file.
-            atomic: (how == "append").then_some(false),
+            // A chunk of a partial file: if another program writes to it, the hash at the end differs.
+            atomic: (how == "append" && !bytes.is_empty()).then_some(false),
             hash,
             ..v1::FsWrite::default()
         };
