@@ -15,16 +15,13 @@ use tokio::sync::mpsc;
 use super::endpoint::{CopyEndpoint, FileAttributes, FileKind};
 use super::error::CopyError;
 use super::hash::{HashKind, RunningHash, add_first};
-use super::local_end::{self, SourceFile};
+use super::local_end::{self, SourceFile, WRITE_CHUNK};
 use super::names;
 use super::remote_end::RemoteEnd;
 use super::stats::CopyStats;
 
 /// Bytes of one request.
 pub(super) const PIECE: u64 = 1024 * 1024;
-/// Bytes given to the kernel at a time. For a longer write it allocates pages of that size, which take several times longer
-/// in a virtual machine whose free memory was returned to the host.
-const WRITE_CHUNK: usize = 64 * 1024;
 /// Chunks read ahead, and chunks written ahead.
 const MAX_IN_FLIGHT: usize = 6;
 /// The attributes of a partial file until it is complete.
