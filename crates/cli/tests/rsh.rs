@@ -42,6 +42,8 @@ fn an_alias_comes_first_and_what_cannot_be_done_is_refused() {
     for (words, word) in [
         (&["-N", "box"][..], "unsupported option -N"),
         (&["-L", "1:a:1", "box"], "unsupported option -L"),
+        (&["-o", "LocalForward=1:a:1", "box", "true"], "unsupported option -o LocalForward"),
+        (&["-o", "RemoteCommand true", "box"], "unsupported option -o RemoteCommand"),
         (&["-s", "box", "netconf"], "unknown subsystem netconf"),
         (&["-oX=$(touch x)", "a;b", "true"], "plain names"),
     ] {

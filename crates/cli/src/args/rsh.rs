@@ -21,6 +21,8 @@ const CONNECTION_FLAGS: &str = "46aACkKqvxXYy";
 const CONNECTION_VALUES: &str = "bceimoBEFIJS";
 /// The other options with a value: they are refused, because their effect would be missing.
 const OTHER_VALUES: &str = "DLOPQRWw";
+/// The settings of `-o` that are refused, because their effect would be missing, as that of the options with the same meaning.
+const REFUSED_SETTINGS: [&str; 4] = ["localforward", "remoteforward", "dynamicforward", "remotecommand"];
 
 /// The parsed command line.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -125,7 +127,7 @@ impl RshCommandLine {
             'p' => self.port = Some(value.parse().map_err(|_| format!("invalid port {value}"))?),
             _ => {
                 if letter == 'o' {
-                    self.take_setting(&value);
+                    self.take_setting(&value)?;
                 }
                 self.ssh_options.extend([format!("-{letter}"), value]);
             }
@@ -134,13 +136,20 @@ impl RshCommandLine {
     }
 
     /// Takes a setting that has a meaning for the command; ssh receives it as well.
-    fn take_setting(&mut self, setting: &str) {
-        let Some((name, value)) = setting.split_once(['=', ' ']) else { return };
-        match name.trim().to_ascii_lowercase().as_str() {
+    fn take_setting(&mut self, setting: &str) -> Result<(), String> {
+        let (name, value) = setting.trim().split_once(['=', ' ', '\t']).unwrap_or((setting, ""));
+        let name = name.trim();
+        match name.to_ascii_lowercase().as_str() {
             "sendenv" | "setenv" => self.variables.extend(value.split_whitespace().map(str::to_owned)),
             "requesttty" => self.wants_terminal = matches!(value.trim(), "yes" | "force"),
+            // `none` is the value for no command.
+            "remotecommand" if value.trim() == "none" => {}
+            refused if REFUSED_SETTINGS.contains(&refused) => {
+                return Err(format!("unsupported option -o {name}"));
+            }
             _ => {}
         }
+        Ok(())
     }
 }
 
@@ -167,6 +176,7 @@ mod tests {
         assert_eq!(git.variables, ["GIT_PROTOCOL"]);
         assert_eq!((git.host.as_str(), git.command.as_str()), ("git@host", "git-upload-pack '/a b.git'"));
         assert!(parse("-G host").unwrap().prints_configuration);
+        assert!(parse("-oRemoteCommand=none host").is_ok());
         let ansible =
             parse("-C -o ControlMaster=auto -o ControlPath=/x/%C -tt host /bin/sh -c 'exit 0'").unwrap();
         assert!(ansible.wants_terminal && ansible.command == "/bin/sh -c 'exit 0'");
@@ -184,6 +194,10 @@ mod tests {
             ("-D80 host", "-D"),
             ("-W a:1 host", "-W"),
             ("-nO exit host", "-O"),
+            ("-o LocalForward=1:a:1 host", "-o LocalForward"),
+            ("-oremoteforward=1:a:1 host", "-o remoteforward"),
+            ("-o DynamicForward=1080 host", "-o DynamicForward"),
+            ("-o RemoteCommand=true host", "-o RemoteCommand"),
             ("-p x host", "port"),
             ("-p", "-p needs"),
             ("-4", "no host"),
