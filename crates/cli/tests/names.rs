@@ -62,3 +62,16 @@ fn a_name_that_is_none_and_one_that_is_unknown_are_refused() {
         assert!(said.contains("hint: `rex ps -a`"), "{command}: {said}");
     }
 }
+
+#[test]
+fn a_process_that_has_ended_cannot_be_killed() {
+    let sandbox = Sandbox::new();
+    let id = text(&sandbox, &["exec", "-d", "--name", "short", "--", "true"]);
+    assert_eq!(run(&sandbox, &["wait", "short"]).status.code(), Some(0));
+    for arguments in [&["kill", "short"][..], &["kill", "-s", "INT", "short"], &["kill", id.trim()]] {
+        let refused = run(&sandbox, arguments);
+        let said = String::from_utf8(refused.stderr).unwrap();
+        assert_eq!(refused.status.code(), Some(255), "{arguments:?}: {said}");
+        assert!(said.contains("already exited") && said.contains("hint: `rex ps`"), "{arguments:?}: {said}");
+    }
+}

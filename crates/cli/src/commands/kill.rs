@@ -8,7 +8,8 @@ use crate::args::KillArgs;
 use crate::failure::{CommandStatus, Failure, OWN_FAILURE};
 use crate::output;
 
-/// Kills the process and prints the pids; with `-s` it only sends the signal.
+/// Kills the process and prints the pids; with `-s` it only sends the signal. A process that has ended is an error, as for
+/// kill(1).
 pub(super) async fn run(app: &App, args: KillArgs) -> Result<CommandStatus, Failure> {
     let session = app.session().await?;
     let found = find(&session, &args.id).await?;
@@ -20,6 +21,10 @@ pub(super) async fn run(app: &App, args: KillArgs) -> Result<CommandStatus, Fail
     };
     let killed = session.call(&params).await?;
     session.close().await.ok();
+    if !killed.ok && killed.killed.is_empty() && killed.left.is_empty() {
+        return Err(Failure::new(format!("cannot kill {}: it has already exited", args.id))
+            .hint("`rex ps` lists the running processes; `rex wait ID` prints the status of an ended one"));
+    }
     if app.json {
         output::json_line(&killed)?;
     } else {
@@ -28,9 +33,6 @@ pub(super) async fn run(app: &App, args: KillArgs) -> Result<CommandStatus, Fail
         }
         for process in &killed.left {
             output::note(format_args!("still running: {} {}", process.pid, process.name));
-        }
-        if !killed.ok && killed.left.is_empty() {
-            output::note(format_args!("{} has already exited", found.process_id));
         }
         if killed.incomplete {
             output::note(output::INCOMPLETE_KILL);
