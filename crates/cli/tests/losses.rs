@@ -7,7 +7,7 @@ mod support;
 mod trees;
 
 use std::fs;
-use std::io::{BufRead as _, BufReader, Read as _};
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::time::Instant;
@@ -57,7 +57,7 @@ fn a_target_that_disappears_ends_attach_and_logs_with_an_error() {
     text(&sandbox, &["-t", &direct, "kill", "job"]);
 }
 
-/// A small file system; `None` where mounting is not permitted.
+/// A small file system; `None`, and a line on stderr, where mounting is not permitted.
 struct SmallDisk(PathBuf);
 
 impl SmallDisk {
@@ -65,7 +65,14 @@ impl SmallDisk {
         fs::create_dir_all(&path).unwrap();
         let options = format!("size={size},mode=700");
         let mounted = Command::new("mount").args(["-t", "tmpfs", "-o", &options, "none"]).arg(&path).status();
-        mounted.is_ok_and(|status| status.success()).then_some(SmallDisk(path))
+        let disk = mounted.is_ok_and(|status| status.success()).then_some(SmallDisk(path));
+        if disk.is_none() {
+            // The harness captures `eprintln!` of a test that passes.
+            let name = std::thread::current().name().unwrap_or("a test").to_owned();
+            let line = format!("skipped: {name}: mounting is not permitted\n");
+            std::io::stderr().write_all(line.as_bytes()).unwrap();
+        }
+        disk
     }
 
     /// Removes it while programs use it; its directory is empty then.
