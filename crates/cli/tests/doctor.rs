@@ -55,6 +55,36 @@ fn every_target_has_a_row_and_one_that_fails_decides_the_status() {
 }
 
 #[test]
+fn misspelt_keys_of_both_files_are_shown_by_doctor_and_target_list() {
+    let sandbox = Sandbox::new();
+    let targets = json!({
+        "x": { "transport": "local", "workspaceRoot": ["/"], "custom": 1 },
+        "y": { "transport": "local", "defaultCdw": "/" },
+    });
+    sandbox.write(REGISTRY, json!({ "targets": targets, "verson": 1, "plugins": {} }).to_string());
+    let root = sandbox.root().display().to_string();
+    let config = format!("defualt_timeout_ms = 1\n[[security.allowed_roots]]\npath = \"{root}\"\n");
+    sandbox.write("home/config/rexd/config.toml", config);
+    let shown = |arguments: &[&str]| {
+        let output = run(&sandbox, arguments);
+        assert!(output.status.success(), "{output:?}");
+        String::from_utf8(output.stderr).unwrap()
+    };
+    let (listed, examined) = (shown(&["target", "list"]), shown(&["doctor"]));
+    for said in [&listed, &examined] {
+        for meant in ["`workspaceRoots`?", "`defaultCwd`?", "`version`?"] {
+            assert!(said.contains(meant), "{meant}: {said}");
+        }
+        assert!(!said.contains("custom") && !said.contains("plugins"), "{said}");
+    }
+    assert!(examined.contains("rex: local: ") && examined.contains("defualt_timeout_ms"), "{examined}");
+    sandbox.write(REGISTRY, json!({ "targts": targets }).to_string());
+    assert!(shown(&["target", "list"]).contains("unknown key `targts`"));
+    let report: Value = serde_json::from_str(&text(&sandbox, &["doctor", "--json"])).unwrap();
+    assert_eq!(report["checks"][1]["warnings"].as_array().unwrap().len(), 1, "{report}");
+}
+
+#[test]
 fn the_logs_of_ended_processes_are_removed_and_those_of_running_ones_stay() {
     let sandbox = Sandbox::new();
     let start = |line: &str| text(&sandbox, &["exec", "-d", "--", "sh", "-c", line]).trim().to_owned();

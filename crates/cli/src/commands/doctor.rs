@@ -1,5 +1,6 @@
 //! `rex doctor`: checks the client, the registry and every target.
 
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use client::hub::HubClient;
@@ -26,15 +27,19 @@ struct Finding {
     detail: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     hint: Option<String>,
+    /// Problems of a file that do not prevent its use.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    warnings: Vec<String>,
 }
 
 impl Finding {
     fn new(name: &str, address: String, found: Result<String, Failure>) -> Finding {
-        let name = name.to_owned();
-        match found {
-            Ok(detail) => Finding { name, address, ok: true, detail, hint: None },
-            Err(failure) => Finding { name, address, ok: false, detail: failure.message, hint: failure.hint },
-        }
+        let ok = found.is_ok();
+        let (detail, hint) = match found {
+            Ok(detail) => (detail, None),
+            Err(failure) => (failure.message, failure.hint),
+        };
+        Finding { name: name.to_owned(), address, ok, detail, hint, warnings: Vec::new() }
     }
 }
 
@@ -60,7 +65,8 @@ fn client() -> Finding {
 fn registry(inputs: &Inputs) -> Finding {
     let path = inputs.paths.registry.as_ref().map(|path| path.display().to_string()).unwrap_or_default();
     let found = inputs.registry.as_ref().map_err(Clone::clone);
-    Finding::new(
+    let warnings = inputs.registry.as_ref().map(Registry::warnings).unwrap_or_default();
+    let finding = Finding::new(
         "registry",
         path,
         found.map(|registry| match registry.aliases().count() {
@@ -68,7 +74,8 @@ fn registry(inputs: &Inputs) -> Finding {
             1 => "1 target".to_owned(),
             count => format!("{count} targets"),
         }),
-    )
+    );
+    Finding { warnings, ..finding }
 }
 
 /// Checks the targets concurrently; the result has their order.
@@ -92,8 +99,28 @@ async fn targets(names: Vec<String>) -> Result<Vec<Finding>, Failure> {
 
 async fn target(name: &str) -> Finding {
     match route::current(Some(name)) {
-        Ok(choice) => Finding::new(name, choice.target.to_string(), connect(&choice).await),
+        Ok(choice) => {
+            let warnings = match name {
+                "local" => tokio::task::spawn_blocking(daemon_warnings).await.unwrap_or_default(),
+                _ => Vec::new(),
+            };
+            let finding = Finding::new(name, choice.target.to_string(), connect(&choice).await);
+            Finding { warnings, ..finding }
+        }
         Err(failure) => Finding::new(name, String::new(), Err(failure)),
+    }
+}
+
+/// The warnings about the configuration of the daemon on this machine. Without a file there is nothing to warn about: `rex`
+/// chooses the root. A daemon that cannot be run is an error of the target.
+fn daemon_warnings() -> Vec<String> {
+    let Some(program) = client::find_rexd() else { return Vec::new() };
+    let checked = Command::new(program).arg("check-config").stdin(Stdio::null()).output();
+    let text = checked.map(|output| String::from_utf8_lossy(&output.stdout).into_owned()).unwrap_or_default();
+    let is_default = |line: &str| line.starts_with("configuration") && line.ends_with("none (defaults)");
+    match text.lines().any(is_default) {
+        true => Vec::new(),
+        false => text.lines().filter_map(|line| Some(line.strip_prefix("warning: ")?.to_owned())).collect(),
     }
 }
 
@@ -135,8 +162,8 @@ fn show(findings: &[Finding]) -> Result<(), Failure> {
     }
     table.print()?;
     for finding in findings {
-        if let Some(hint) = &finding.hint {
-            output::note(format_args!("{}: {hint}", finding.name));
+        for text in finding.hint.iter().chain(&finding.warnings) {
+            output::note(format_args!("{}: {text}", finding.name));
         }
     }
     Ok(())

@@ -142,12 +142,7 @@ fn resolve(result: RuleResult, inputs: &Inputs) -> Result<Decision, Failure> {
     let mut warnings = Vec::new();
     let (target, alias, default_cwd, own) = match entry {
         Some(entry) => {
-            warnings.extend(entry.misspelt.iter().map(|(field, meant)| {
-                format!(
-                    "unknown field `{field}` of `{}` in the registry: did you mean `{meant}`?",
-                    result.name
-                )
-            }));
+            warnings.extend(entry.warnings(&result.name));
             let entry = entry.expand_home(inputs.paths.home.as_deref());
             (entry.target, Some(result.name.clone()), entry.default_cwd, entry.token)
         }

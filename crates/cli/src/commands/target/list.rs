@@ -1,4 +1,4 @@
-//! `rex target list`: lists the registered targets and marks the current one.
+//! `rex target list`: lists the registered targets, marks the current one and notes misspelt fields.
 
 use crate::failure::{CommandStatus, Failure};
 use crate::output;
@@ -12,6 +12,7 @@ pub(super) fn run(flag: Option<&str>, json: bool) -> Result<CommandStatus, Failu
         output::line(registry.to_line())?;
         return Ok(CommandStatus::OK);
     }
+    registry.warnings().into_iter().for_each(output::note);
     // An invalid project file must not hide the list.
     let current = route::decide(&inputs).ok().map(|decision| decision.choice);
     let used = current.as_ref().and_then(|choice| choice.alias.as_deref());

@@ -126,6 +126,14 @@ impl TargetEntry {
         Ok(fields.get(PREFIXES)?.unwrap_or_default())
     }
 
+    /// One warning for each field that is probably misspelt.
+    pub fn warnings(&self, alias: &str) -> Vec<String> {
+        let warning = |(field, meant): &(String, &str)| {
+            format!("unknown field `{field}` of `{alias}` in the registry: did you mean `{meant}`?")
+        };
+        self.misspelt.iter().map(warning).collect()
+    }
+
     /// Expands `~` in its local paths.
     pub(crate) fn expand_home(mut self, home: Option<&Path>) -> TargetEntry {
         let expand = |path: &mut PathBuf| *path = expand_home(path, home);
@@ -141,6 +149,15 @@ impl TargetEntry {
         }
         self
     }
+}
+
+/// The unknown keys that are similar to a known one, which is absent.
+pub(super) fn misspelt(object: &RawObject, known: &[&'static str]) -> Vec<(String, &'static str)> {
+    let unknown = object.keys().filter(|name| !known.contains(name));
+    let meant = |name: &str| {
+        suggest::nearest(name, known.iter().copied()).filter(|meant| object.get(meant).is_none())
+    };
+    unknown.filter_map(|name| Some((name.to_owned(), meant(name)?))).collect()
 }
 
 fn expand_certificates(tls: &mut Tls, expand: impl Fn(&mut PathBuf)) {
@@ -159,12 +176,8 @@ impl Fields {
         }
     }
 
-    /// The unknown fields that are similar to a known one, which is absent.
     fn misspelt(&self) -> Vec<(String, &'static str)> {
-        let unknown = self.0.keys().filter(|name| !KNOWN_FIELDS.contains(name));
-        let meant =
-            |name: &str| suggest::nearest(name, KNOWN_FIELDS).filter(|meant| self.0.get(meant).is_none());
-        unknown.filter_map(|name| Some((name.to_owned(), meant(name)?))).collect()
+        misspelt(&self.0, &KNOWN_FIELDS)
     }
 
     fn text(&self, name: &str) -> Result<Option<String>, String> {

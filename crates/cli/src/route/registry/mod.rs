@@ -17,6 +17,9 @@ pub(crate) use raw_object::{RawObject, one_line};
 /// The version of the file format.
 const VERSION: &str = "1";
 
+/// The keys of the file.
+const KEYS: [&str; 2] = ["version", "targets"];
+
 /// The targets with aliases.
 #[derive(Debug, Clone, Default)]
 pub struct Registry {
@@ -72,6 +75,19 @@ impl Registry {
     pub fn entry(&self, alias: &str) -> Option<Result<TargetEntry, Failure>> {
         let text = self.targets.get(alias)?.get();
         Some(TargetEntry::parse(text).map_err(|problem| self.invalid_entry(alias, &problem)))
+    }
+
+    /// One warning for each key or field that is probably misspelt. Other unknown ones belong to the plugins.
+    pub fn warnings(&self) -> Vec<String> {
+        let keys = entry::misspelt(&self.document, &KEYS).into_iter().map(|(key, meant)| {
+            format!("unknown key `{key}` in {}: did you mean `{meant}`?", self.path.display())
+        });
+        let fields = self.aliases().flat_map(|alias| match self.entry(alias) {
+            Some(Ok(entry)) => entry.warnings(alias),
+            // An invalid entry is reported as an error.
+            Some(Err(_)) | None => Vec::new(),
+        });
+        keys.chain(fields).collect()
     }
 
     fn invalid_entry(&self, alias: &str, problem: &str) -> Failure {
