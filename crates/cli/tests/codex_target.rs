@@ -12,9 +12,11 @@ use rustix::process::{Pid, Signal, kill_process};
 use support::REX;
 use testkit::daemon::PATIENCE;
 use testkit::exec_server::ExecServer;
+use testkit::programs::program;
 use testkit::proxy::{CutKind, Direction, Proxy};
 use testkit::sandbox::Sandbox;
 use testkit::screen::Screen;
+use testkit::serve::ServedDaemon;
 
 struct World {
     sandbox: Sandbox,
@@ -174,6 +176,30 @@ fn files_are_read_written_listed_edited_and_copied() {
     assert_eq!(world.text(&["exec", "--", &world.root("copy/sub/run.sh")]), "ran\n");
     world.text(&["cp", &format!(":{}", world.root("copy")), "back"]);
     assert!(std::fs::read(sandbox.path("outside/back/large")).unwrap() == large);
+}
+
+#[test]
+fn a_copy_between_an_executor_and_a_daemon_is_checked_with_the_hash_of_both() {
+    let world = World::new();
+    // The executor has no XXH128, the daemon has.
+    let served = ServedDaemon::start(&program("rexd"), &world.sandbox);
+    let targets = serde_json::json!({
+        "executor": { "transport": "codex", "url": world.served.url },
+        "daemon": { "transport": "unix", "path": served.addresses.unix },
+    });
+    world
+        .sandbox
+        .write("home/config/rexd/targets.json", serde_json::json!({ "targets": targets }).to_string());
+    let large: Vec<u8> = (0..2_u32 << 20).map(|number| number.to_le_bytes()[number as usize % 4]).collect();
+    world.sandbox.write("root/large", &large);
+    for (from, to) in [("executor:", "daemon:"), ("daemon:", "executor:")] {
+        let [source, target] =
+            [(from, "large"), (to, "copy")].map(|(at, name)| at.to_owned() + &world.root(name));
+        let output = world.rex(&["cp", &source, &target]).env_remove("REX_TARGET").output().unwrap();
+        assert!(output.status.success(), "{source} to {target}: {output:?}");
+        assert!(std::fs::read(world.sandbox.path("root/copy")).unwrap() == large, "{source} to {target}");
+        std::fs::remove_file(world.sandbox.path("root/copy")).unwrap();
+    }
 }
 
 #[test]

@@ -184,6 +184,21 @@ fn a_source_that_changes_meanwhile_is_told_and_nothing_takes_the_targets_place()
 }
 
 #[test]
+fn a_partial_file_that_another_program_changed_is_sent_again() {
+    let world = World::new();
+    let [(source, target, name, part, _), _] = WAYS;
+    world.proxy.throttle(Some(SLOW));
+    let child = world.start(source, target);
+    world.sandbox.grows(part, 2 << 20, Instant::now() + PATIENCE);
+    let file = OpenOptions::new().write(true).open(world.sandbox.path(part)).unwrap();
+    file.write_all_at(b"changed", 100).unwrap();
+    world.proxy.throttle(None);
+    let output = child.wait_with_output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+    assert!(world.is_whole(name));
+}
+
+#[test]
 fn a_tree_whose_copy_was_killed_goes_on_in_the_same_place() {
     let world = World::new();
     for number in 0..40 {

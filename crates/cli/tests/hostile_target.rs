@@ -164,3 +164,59 @@ fn output_and_contents_stay_as_they_are_on_a_terminal() {
         assert!(screen.raw().contains("\u{1b}]0;file\u{7}\u{202e}"), "{arguments:?}: {:?}", screen.raw());
     }
 }
+
+/// The size of a file that is copied in two chunks.
+const TWO_CHUNKS: usize = 1200;
+
+/// A server with XXH128 whose hashes are wrong, with a file `/srv/f` of two chunks and a file `/srv/d/f` of 4 bytes. It
+/// creates `renamed` if a partial file is to replace an old one.
+fn wrong_hashes(sandbox: &Sandbox) -> String {
+    let renamed = sandbox.path("renamed").display().to_string();
+    let opened = OPENED
+        .replace("\"fs.read.hash\"", "\"fs.read.hash\",\"fs.hash.xxh128\"")
+        .replace("file_read_bytes\":1048576", "file_read_bytes\":600");
+    let content = "a".repeat(TWO_CHUNKS / 2);
+    let stat = |path: &str, size: usize, hash: &str| {
+        format!(
+            r#"answer '{{"path":"{path}","exists":true,"type":"file","size":{size},"mode":"-rw-r--r--","mtime":1{hash}}}'"#
+        )
+    };
+    let wrong = format!(r#","hash":"00","hash_bytes":{TWO_CHUNKS}"#);
+    let (large, small) = (stat("/srv/f", TWO_CHUNKS, ""), stat("/srv/d/f", 4, ""));
+    let hashed = stat("/srv/f", TWO_CHUNKS, &wrong);
+    format!(
+        r#"
+  *'"session.open"'*) answer '{opened}';;
+  *'"fs.stat"'*'"hash":"'*) {hashed};;
+  *'"fs.stat"'*'.rex-part"'*) answer '{{"path":"/srv/.f.rex-part","exists":false}}';;
+  *'"fs.stat"'*'/srv/f"'*) {large};;
+  *'"fs.stat"'*) {small};;
+  *'"fs.read"'*'/srv/f"'*) answer '{{"path":"/srv/f","size":{TWO_CHUNKS},"mtime":1,"encoding":"utf8","content":"{content}","truncated":true}}';;
+  *'"fs.read"'*) answer '{{"path":"/srv/d/f","size":4,"mtime":1,"encoding":"utf8","content":"evil","truncated":false,"mode":"-rw-r--r--","hash":"00"}}';;
+  *'"fs.write"'*) answer '{{"path":"/srv/f","bytes_written":4,"mtime":1,"created":false,"hash":"00"}}';;
+  *'"fs.rename"'*) : > {renamed}; answer '{{"ok":true}}';;
+  *'"session.close"'*) answer '{{"ok":true}}';;
+"#
+    )
+}
+
+#[test]
+fn a_copy_whose_hash_is_wrong_fails_and_keeps_the_old_file() {
+    let sandbox = Sandbox::new();
+    let cases = wrong_hashes(&sandbox);
+    sandbox.write("root/copy", "old");
+    sandbox.write("root/small", "evi1");
+    sandbox.write("root/large", "a".repeat((1 << 20) + 1));
+    for (arguments, words) in [
+        (["cp", "small", ":/srv/d/f"], "differs from the data that was sent"),
+        (["cp", ":/srv/d/f", "copy"], "the received data of /srv/d/f is wrong"),
+        (["cp", "large", ":/srv/f"], "differs from the data that was sent; it was removed"),
+        (["cp", ":/srv/f", "copy"], "changed during the copy"),
+    ] {
+        let output = ended(&mut with_server(&sandbox, &cases, &arguments));
+        let errors = String::from_utf8_lossy(&output.stderr);
+        assert!(!output.status.success() && errors.contains(words), "{arguments:?}: {errors}");
+        assert_eq!(sandbox.read("root/copy"), "old", "{arguments:?}");
+        assert!(!sandbox.path("renamed").exists(), "{arguments:?}");
+    }
+}
