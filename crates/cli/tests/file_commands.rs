@@ -3,13 +3,17 @@
 
 mod support;
 
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::{BufRead as _, BufReader};
 use std::process::Stdio;
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::{Value, json};
 use support::{rex, run, text};
+use testkit::daemon::PATIENCE;
 use testkit::sandbox::Sandbox;
+use testkit::tries::Tries;
 
 /// The error text of a command that must fail with 255.
 fn error(sandbox: &Sandbox, arguments: &[&str]) -> String {
@@ -101,4 +105,46 @@ fn the_output_of_the_last_time_is_printed() {
     assert_eq!(since("1h"), "");
     assert_eq!(since("3h"), "1\n2\n3\n4\n5\n");
     assert!(error(&sandbox, &["logs", "--since", "yesterday", "build"]).contains("--since"));
+}
+
+/// The output of `rex watch` from before a directory is renamed until it is interrupted afterwards.
+fn watched_rename(sandbox: &Sandbox, arguments: &[&str]) -> String {
+    sandbox.write("root/old/deep/file", "content");
+    let output = File::create(sandbox.path("output")).unwrap();
+    let mut watch = rex(sandbox, &[&["watch"], arguments].concat()).stdout(output).spawn().unwrap();
+    // The watch has started when it reports a change.
+    let mut tries = Tries::within(PATIENCE, "a change to be reported");
+    while !sandbox.read("output").contains("probe") {
+        sandbox.write("root/probe", "");
+        tries.again();
+    }
+    fs::rename(sandbox.path("root/old"), sandbox.path("root/new")).unwrap();
+    sandbox.gains("output", "new/deep/file", Instant::now() + PATIENCE);
+    kill_process(Pid::from_child(&watch), Signal::INT).unwrap();
+    assert_eq!(watch.wait().unwrap().code(), Some(0));
+    fs::remove_dir_all(sandbox.path("root/new")).unwrap();
+    sandbox.read("output")
+}
+
+#[test]
+fn a_watch_reports_the_files_of_a_renamed_directory_and_ends_with_a_summary() {
+    let sandbox = Sandbox::new();
+    let shown = watched_rename(&sandbox, &[]);
+    let line = shown.lines().find(|line| line.contains("new/deep/file")).unwrap();
+    assert!(line.starts_with("renamed ") && line.contains("old/deep/file -> "), "{shown}");
+    let printed = watched_rename(&sandbox, &["--json"]);
+    let lines: Vec<Value> = printed.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let (summary, events) = lines.split_last().unwrap();
+    let changes: usize = events.iter().map(|event| changes_of(event).len()).sum();
+    assert_eq!(*summary, json!({ "changes": changes }), "{printed}");
+    let is_renamed = |change: &Value| {
+        let has = |field: &str, end: &str| change[field].as_str().is_some_and(|path| path.ends_with(end));
+        change["kind"] == "renamed" && has("path", "old/deep/file") && has("to", "new/deep/file")
+    };
+    assert!(events.iter().flat_map(changes_of).any(is_renamed), "{printed}");
+}
+
+fn changes_of(event: &Value) -> &Vec<Value> {
+    let event = event.get("params").unwrap_or(event);
+    event["changes"].as_array().unwrap_or_else(|| panic!("{event}"))
 }
