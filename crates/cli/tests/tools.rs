@@ -236,6 +236,38 @@ fn a_call_waits_for_a_pattern_the_end_or_the_time_and_not_for_any_output() {
 }
 
 #[test]
+fn a_pattern_matches_output_already_shown_once_and_then_waits_for_new_output() {
+    let place = McpWorkspace::open();
+    assert!(place.command("mkfifo").arg("go").status().unwrap().success());
+    let token = "the-token-of-a-caller";
+    let server = place.serve_http_with(Some(token), &[mcp::PATIENT]);
+    let client = StatelessClient::new(&server, token, json!({}));
+    let command = "echo listening on 1; cat go; echo listening on 2; cat go";
+    let started = client.call("bash", json!({ "command": command, "background": true }));
+    let id = &started["structuredContent"]["process_id"];
+    let wait = |until: &str, more: Value| {
+        let mut arguments = json!({ "process_id": id, "until": until });
+        arguments.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        words(&client.call("bash_output", arguments))
+    };
+    // The line is shown, by this call or by the one before.
+    wait("on 1", json!({}));
+    let said = wait("^listen", json!({}));
+    assert!(said.contains(" is still running, until matched output already shown]\n(no new output)\n"), "{said}");
+    let last = "\n[already shown: listening on 1]\n[the same call again waits for a new match]";
+    assert!(said.ends_with(last), "{said}");
+    // With a cursor, only what follows it matches.
+    let end = json!({ "cursor": "listening on 1\n".len(), "wait_ms": 1 });
+    assert!(wait("[0-9]", end).contains(", until did not match within 1 ms"));
+    let said = wait("^listen", json!({ "wait_ms": 1 }));
+    assert!(said.contains(", until did not match within 1 ms]\n(no new output)"), "{said}");
+    std::fs::write(place.sandbox.path("root/go"), "").unwrap();
+    let said = wait("^listen", json!({}));
+    assert!(said.contains(", until matched]\nlistening on 2"), "{said}");
+    client.call("kill", json!({ "process_id": id }));
+}
+
+#[test]
 fn progress_and_repeated_lines_are_collapsed_with_their_number() {
     let place = McpWorkspace::open();
     let command =

@@ -113,7 +113,7 @@ the next one.",
                 "process_id": text("The process_id that bash returned."),
                 "cursor": number("Byte offset in the output to start at.", 0),
                 "wait_ms": number("Longest wait, at most 45000. Default: 5000; 45000 with until; 0 with cursor.", 0),
-                "until": text("Regular expression; the call returns as soon as it matches the new output."),
+                "until": text("Regular expression; the call returns as soon as it matches new output. Output already shown matches too, unless a match was reported before."),
             })
         },
         required: &["process_id"],

@@ -12,7 +12,7 @@ use super::outcome::ToolOutcome;
 use super::process_report::{self, OutputPart, PAGE};
 use super::toolbox::{TargetSession, ToolCall, Toolbox};
 use super::tracked::TrackedProcess;
-use super::until::Until;
+use super::until::{Until, UntilMatch};
 use crate::failure::Failure;
 use crate::output::INCOMPLETE_KILL;
 
@@ -42,25 +42,34 @@ pub(super) async fn output(
     let process = tracked(toolbox, id, cursor, cursor.unwrap_or(0).saturating_add(PAGE as u64)).await?;
     call.set_process(&process);
     let from = cursor.unwrap_or_else(|| process.shown());
+    let mut shown_match = None;
     let waited = match &until {
         None => {
             process.wait_until_within(wait, |_| false).await;
             String::new()
         }
         Some(until) => {
-            let matched = until.wait(&process, from, wait).await;
+            let matched = until.wait(&process, (from, cursor.is_none()), wait).await;
             let matched = matched.map_err(|error| {
                 ToolOutcome::failed(format!("cannot read the stored output of {id}: {error}"))
             })?;
             match (matched, process.status().is_over()) {
-                (true, _) => ", until matched".to_owned(),
-                (false, true) => ", until did not match".to_owned(),
-                (false, false) => format!(", until did not match within {} ms", wait.as_millis()),
+                (Some(UntilMatch::New), _) => ", until matched".to_owned(),
+                (Some(UntilMatch::Shown(line)), _) => {
+                    shown_match = Some(line);
+                    ", until matched output already shown".to_owned()
+                }
+                (None, true) => ", until did not match".to_owned(),
+                (None, false) => format!(", until did not match within {} ms", wait.as_millis()),
             }
         }
     };
     let part = if cursor.is_some() { OutputPart::Page(from) } else { OutputPart::Rest(from) };
-    process_report::output_outcome(&process, part, &waited).await
+    let mut outcome = process_report::output_outcome(&process, part, &waited).await?;
+    if let Some(line) = shown_match {
+        outcome.add_line(&format!("[already shown: {line}]\n[the same call again waits for a new match]"));
+    }
+    Ok(outcome)
 }
 
 /// Finds or attaches a process whose output is available from `from`, and waits until it is received up to `wanted`.

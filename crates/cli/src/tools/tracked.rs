@@ -1,7 +1,8 @@
 //! TrackedProcess: a process whose output a task stores in a spool.
 
-use std::sync::Arc;
+use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use client::{Process, ProcessControl, ProcessEventKind, ProcessExit};
@@ -16,6 +17,8 @@ const LINE: usize = 200;
 const LINE_WITHIN: usize = 1_024;
 /// The maximum number of server notes kept per process.
 const MAX_NOTES: usize = 8;
+/// Patterns with a reported match that are kept per process; beyond it, the oldest is dropped.
+const MAX_REPORTED: usize = 32;
 
 /// A process whose output is stored.
 #[derive(Debug)]
@@ -32,6 +35,8 @@ pub struct TrackedProcess {
     pub is_detached: bool,
     /// The end of the output shown so far: where reading continues by default.
     shown: AtomicU64,
+    /// The patterns of `until` with a reported match.
+    reported: Mutex<VecDeque<String>>,
     status: watch::Sender<TrackedStatus>,
 }
 
@@ -65,6 +70,7 @@ impl TrackedProcess {
             from,
             is_detached,
             shown: AtomicU64::new(from),
+            reported: Mutex::default(),
             status: watch::Sender::new(TrackedStatus { end: from, ..TrackedStatus::default() }),
         }
     }
@@ -140,6 +146,27 @@ impl TrackedProcess {
     /// Sets where reading continues by default.
     pub fn set_shown(&self, cursor: u64) {
         self.shown.store(cursor, Ordering::Relaxed);
+    }
+
+    /// Whether a match of this pattern was reported.
+    pub(super) fn has_reported(&self, pattern: &str) -> bool {
+        self.reported().iter().any(|known| known == pattern)
+    }
+
+    /// Stores that a match of this pattern was reported.
+    pub(super) fn set_reported(&self, pattern: &str) {
+        if self.has_reported(pattern) {
+            return;
+        }
+        let mut reported = self.reported();
+        if reported.len() >= MAX_REPORTED {
+            reported.pop_front();
+        }
+        reported.push_back(pattern.to_owned());
+    }
+
+    fn reported(&self) -> MutexGuard<'_, VecDeque<String>> {
+        self.reported.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The last line of its output.

@@ -10,50 +10,86 @@ use tokio::time::{Instant, timeout_at};
 use super::outcome::ToolOutcome;
 use super::search::{self, PatternScope};
 use super::tracked::TrackedProcess;
+use super::truncate;
 
 /// Output that is searched at a time.
 const BLOCK_BYTES: usize = 1024 * 1024;
 /// Output that is searched again with what follows, for a match that spans both.
 const OVERLAP_BYTES: usize = 16 * 1024;
 
+/// Output before the new one that is searched once per pattern.
+const EARLIER_BYTES: u64 = 16 * 1024 * 1024;
+/// Characters of a line that matched.
+const LINE_CHARS: usize = 200;
+
 /// A pattern to wait for.
 #[derive(Debug)]
-pub(super) struct Until(RegexMatcher);
+pub(super) struct Until {
+    pattern: String,
+    matcher: RegexMatcher,
+}
+
+/// Which output a pattern matches.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum UntilMatch {
+    /// New output.
+    New,
+    /// Output that was shown before; the first line that matches.
+    Shown(String),
+}
 
 impl Until {
     /// Parses a regular expression.
     pub(super) fn new(pattern: &str) -> Result<Until, ToolOutcome> {
-        search::matcher("until", pattern, PatternScope::AcrossLines).map(Until)
+        let matcher = search::matcher("until", pattern, PatternScope::AcrossLines)?;
+        Ok(Until { pattern: pattern.to_owned(), matcher })
     }
 
-    /// Waits until the output after `from` matches, the process has ended or the time has passed. Whether it matched.
+    /// Waits until the output after `from` matches, the process has ended or the time has passed. Earlier output matches
+    /// too if `or_earlier`, but only until a match of the pattern was reported: afterwards a caller waits for the next one.
     pub(super) async fn wait(
         &self,
         process: &TrackedProcess,
-        from: u64,
+        (from, or_earlier): (u64, bool),
         limit: Duration,
-    ) -> io::Result<bool> {
+    ) -> io::Result<Option<UntilMatch>> {
         let deadline = Instant::now() + limit;
         let mut next = from;
-        loop {
+        let mut searches_earlier = or_earlier && !process.has_reported(&self.pattern);
+        let matched = loop {
             // Read before the search, so that output which follows it is waited for.
             let status = process.status();
-            if self.is_found(process, &mut next, status.end).await? {
-                return Ok(true);
+            if self.find(process, &mut next, status.end).await?.is_some() {
+                break Some(UntilMatch::New);
+            }
+            if std::mem::take(&mut searches_earlier) {
+                let mut earlier = from.saturating_sub(EARLIER_BYTES).max(process.from);
+                if let Some(line) = self.find(process, &mut earlier, from).await? {
+                    break Some(UntilMatch::Shown(line));
+                }
             }
             let more = process.wait_until(|now| now.end > status.end);
             if status.is_over() || timeout_at(deadline, more).await.is_err() {
-                return Ok(false);
+                break None;
             }
+        };
+        if matched.is_some() {
+            process.set_reported(&self.pattern);
         }
+        Ok(matched)
     }
 
-    /// Searches the output from `next` to `end`, and advances `next` to where the following search starts.
-    async fn is_found(&self, process: &TrackedProcess, next: &mut u64, end: u64) -> io::Result<bool> {
+    /// Searches the output from `next` to `end`, and advances `next` to where the following search starts. The first line
+    /// that matches.
+    async fn find(&self, process: &TrackedProcess, next: &mut u64, end: u64) -> io::Result<Option<String>> {
         while *next < end {
-            let block = process.spool.read(*next, BLOCK_BYTES).await?;
-            if block.bytes.is_empty() || self.matches(&block.bytes)? {
-                return Ok(!block.bytes.is_empty());
+            let limit = usize::try_from(end - *next).unwrap_or(BLOCK_BYTES).min(BLOCK_BYTES);
+            let block = process.spool.read(*next, limit).await?;
+            if block.bytes.is_empty() {
+                return Ok(None);
+            }
+            if let Some(line) = self.line_in(&block.bytes)? {
+                return Ok(Some(line));
             }
             let kept = block.bytes.len().saturating_sub(OVERLAP_BYTES);
             let before = block.bytes.get(..kept).unwrap_or_default();
@@ -61,7 +97,7 @@ impl Until {
             let line = before.iter().rposition(|byte| *byte == b'\n').map(|at| at + 1);
             if block.end() >= end {
                 *next = block.start + line.unwrap_or(0) as u64;
-                return Ok(false);
+                return Ok(None);
             }
             *next = match block.bytes.len() == BLOCK_BYTES {
                 true => block.start + line.unwrap_or(kept) as u64,
@@ -69,26 +105,29 @@ impl Until {
                 false => block.end(),
             };
         }
-        Ok(false)
+        Ok(None)
     }
 
-    fn matches(&self, bytes: &[u8]) -> io::Result<bool> {
+    /// The first line that matches.
+    fn line_in(&self, bytes: &[u8]) -> io::Result<Option<String>> {
         let mut searcher =
             SearcherBuilder::new().binary_detection(BinaryDetection::none()).multi_line(true).build();
-        let mut found = Found(false);
-        searcher.search_slice(&self.0, bytes, &mut found)?;
+        let mut found = FirstLine(None);
+        searcher.search_slice(&self.matcher, bytes, &mut found)?;
         Ok(found.0)
     }
 }
 
-/// Whether there was a match.
-struct Found(bool);
+/// The first line that matches, shortened.
+struct FirstLine(Option<String>);
 
-impl Sink for Found {
+impl Sink for FirstLine {
     type Error = io::Error;
 
-    fn matched(&mut self, _: &Searcher, _: &SinkMatch<'_>) -> Result<bool, io::Error> {
-        self.0 = true;
+    fn matched(&mut self, _: &Searcher, found: &SinkMatch<'_>) -> Result<bool, io::Error> {
+        let line = found.lines().next().unwrap_or_default();
+        let text = truncate::show(line.get(..line.len().min(LINE_CHARS * 4)).unwrap_or(line)).text;
+        self.0 = Some(text.trim_end().chars().take(LINE_CHARS).collect());
         Ok(false)
     }
 }
@@ -107,7 +146,8 @@ mod tests {
             ("^two$", "one two\n", false),
             ("x", "", false),
         ] {
-            assert_eq!(Until::new(pattern).unwrap().matches(text.as_bytes()).unwrap(), expected, "{pattern}");
+            let line = Until::new(pattern).unwrap().line_in(text.as_bytes()).unwrap();
+            assert_eq!(line.is_some(), expected, "{pattern}: {line:?}");
         }
         let error = Until::new("(").unwrap_err().text_content();
         assert!(error.contains("`until`") && error.contains("hint: "), "{error}");
