@@ -38,8 +38,7 @@ fn it_calls_a_tool_on_stdio_and_over_http() {
     let ran = answer(inspector(&place).args([REX, "mcp"]).args(call));
     let said = ran["content"][0]["text"].as_str().expect("a text");
     // The first result says where the tools work if the instructions could not wait for the target.
-    let (first, rest) = said.split_once('\n').expect("lines");
-    let said = if first.starts_with("[target ") { rest } else { said };
+    let said: String = said.split_inclusive('\n').filter(|line| !line.starts_with("[target ")).collect();
     assert!(said.starts_with("[exit code 0, ") && said.ends_with("]\nfrom there"), "{ran}");
     assert_eq!(ran.get("structuredContent"), None, "{ran}");
     let server = place.serve_http(Some("a-token-of-ours"));

@@ -440,16 +440,21 @@ fn arguments_are_read_from_stdin() {
     assert!(printed.starts_with("[exit code 0, ") && printed.ends_with("]\nfrom stdin\n"), "{printed}");
 }
 
-/// Clients spill or cut longer results, and the model loses the next call with them.
-#[test]
-fn no_result_exceeds_50000_bytes_or_1900_lines() {
-    let place = McpWorkspace::open();
+/// Files that no tool returns whole.
+fn write_much(place: &McpWorkspace) {
     place.sandbox.write("root/lines.txt", "x\n".repeat(40_000));
     place.sandbox.write("root/wide.txt", "needle of some length \n".repeat(10_000));
     place.sandbox.write("root/bad.txt", [&vec![0xff; 1_999][..], b"\n"].concat().repeat(100));
     for number in 0..1_200 {
         place.sandbox.write(&format!("root/many/{}-{number}", "n".repeat(100)), "needle\n");
     }
+}
+
+/// Clients spill or cut longer results, and the model loses the next call with them.
+#[test]
+fn no_result_exceeds_50000_bytes_or_1900_lines() {
+    let place = McpWorkspace::open();
+    write_much(&place);
     for (tool, arguments) in [
         ("bash", json!({ "command": "nl -ba lines.txt" })),
         ("bash", json!({ "command": "nl -ba wide.txt" })),
@@ -478,5 +483,30 @@ fn no_result_exceeds_50000_bytes_or_1900_lines() {
             let (bytes, lines) = (page.len(), page.lines().count());
             assert!(bytes <= 50_000 && lines <= 1_900, "{arguments}: {bytes} bytes, {lines} lines");
         }
+    }
+}
+
+/// The description of the target counts: the first result of a caller has it, if no response with instructions came before.
+#[test]
+fn the_first_result_of_a_server_has_its_status_first_and_is_within_the_limits() {
+    let place = McpWorkspace::open();
+    write_much(&place);
+    let tokens: Vec<String> = (0..5).map(|number| format!("the-token-of-caller-{number}")).collect();
+    let server = place.serve_http_with(Some(&tokens.join(",")), &[mcp::PATIENT]);
+    for (token, (tool, arguments)) in tokens.iter().zip([
+        ("bash", json!({ "command": "nl -ba lines.txt" })),
+        ("bash", json!({ "command": "nl -ba wide.txt" })),
+        ("read", json!({ "path": "lines.txt" })),
+        ("grep", json!({ "pattern": "needle" })),
+        // Its text exceeds the limit without the description too.
+        ("grep", json!({ "pattern": "x".repeat(60_000) })),
+    ]) {
+        let said = words(&StatelessClient::new(&server, token, json!({})).call(tool, arguments.clone()));
+        let (bytes, lines) = (said.len(), said.lines().count());
+        assert!(bytes <= 50_000 && lines <= 1_900, "{tool}: {bytes} bytes, {lines} lines");
+        let mut lines = said.lines();
+        let (first, second) = (lines.next().unwrap(), lines.next().unwrap());
+        let described = if said.contains("\nno match for ") { first } else { second };
+        assert!(first.starts_with('[') && described.starts_with("[target local, "), "{tool}: {said:.300}");
     }
 }

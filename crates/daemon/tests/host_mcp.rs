@@ -74,8 +74,5 @@ async fn tools_of_an_agent_in_a_run_are_approved_through_the_host() {
 /// The text of a result. The first one says where the tools work if the instructions could not wait for the target.
 fn text_of(answer: &Value) -> String {
     let text = answer["result"]["content"][0]["text"].as_str().unwrap_or_default();
-    match text.split_once('\n') {
-        Some((first, rest)) if first.starts_with("[target ") => rest.to_owned(),
-        _ => text.to_owned(),
-    }
+    text.split_inclusive('\n').filter(|line| !line.starts_with("[target ")).collect()
 }

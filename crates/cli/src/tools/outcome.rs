@@ -77,10 +77,13 @@ impl ToolOutcome {
         }
     }
 
-    /// Puts a line before its first text.
-    pub(super) fn prepend_line(&mut self, line: &str) {
-        if let Some(ContentPart::Text(text)) = self.parts.first_mut() {
-            text.insert_str(0, &format!("{line}\n"));
+    /// Inserts a line into its first text: below the first line if that is a status in brackets, otherwise before it.
+    pub(super) fn insert_line(&mut self, line: &str) {
+        let Some(ContentPart::Text(text)) = self.parts.first_mut() else { return };
+        let first = text.split_inclusive('\n').next().unwrap_or_default();
+        match first.starts_with('[') && first.ends_with("]\n") {
+            true => text.insert_str(first.len(), &format!("{line}\n")),
+            false => text.insert_str(0, &format!("{line}\n")),
         }
     }
 
@@ -190,6 +193,20 @@ impl From<BadArguments> for ToolOutcome {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_line_is_inserted_below_the_status() {
+        for (text, expected) in [
+            ("[exit code 0]\nout", "[exit code 0]\n[new]\nout"),
+            ("[id].tsx:1: x\n", "[new]\n[id].tsx:1: x\n"),
+            ("cannot read x", "[new]\ncannot read x"),
+            ("", "[new]\n"),
+        ] {
+            let mut outcome = ToolOutcome::text(text);
+            outcome.insert_line("[new]");
+            assert_eq!(outcome.text_content(), expected);
+        }
+    }
 
     #[test]
     fn no_text_exceeds_the_limits_of_clients() {

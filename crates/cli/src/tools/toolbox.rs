@@ -205,12 +205,14 @@ impl Toolbox {
 
     /// Runs a tool; failures are outcomes too.
     pub async fn call(&self, name: &str, given: &Map<String, Value>, call: &ToolCall) -> ToolOutcome {
-        let mut outcome = self.run(name, given, call).await.within_limits();
+        let mut outcome = self.run(name, given, call).await;
         if self.options.describe_target
             && let Some(description) = self.undescribed()
         {
-            outcome.prepend_line(&format!("[{description}]"));
+            outcome.insert_line(&format!("[{description}]"));
         }
+        // Last: the description counts too.
+        let outcome = outcome.within_limits();
         if self.options.structured { outcome } else { outcome.text_only() }
     }
 
