@@ -376,6 +376,12 @@ fn input_to_a_process_that_has_ended_says_so() {
         said.contains("it has ended (exit code 7)") && said.contains("start it again with bash"),
         "{said}"
     );
+    let started = place.ok("bash", json!({ "command": "exec sleep 1000", "background": true }));
+    let id = &started["structuredContent"]["process_id"];
+    place.ok("kill", json!({ "process_id": id, "signal": "USR1" }));
+    place.ok("bash_output", json!({ "process_id": id, "until": "never" }));
+    let said = place.fails("bash_input", json!({ "process_id": id, "data": "x\n" }));
+    assert!(said.contains("it has ended (killed by signal USR1, exit code 138)"), "{said}");
 }
 
 #[test]

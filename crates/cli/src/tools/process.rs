@@ -109,9 +109,9 @@ pub(super) async fn tracked(
 pub(super) async fn input(toolbox: &Toolbox, arguments: &Arguments<'_>) -> Result<ToolOutcome, ToolOutcome> {
     let (id, data) = (arguments.text("process_id")?, arguments.text("data")?);
     let eof = arguments.flag("eof")?;
-    let (control, exit_code) = control(toolbox, id).await?;
-    if let Some(code) = exit_code {
-        return Err(has_ended(id, &format!("exit code {code}")));
+    let (control, end) = control(toolbox, id).await?;
+    if let Some(end) = end {
+        return Err(has_ended(id, &end));
     }
     let written = async {
         if !data.is_empty() {
@@ -160,19 +160,21 @@ pub(super) async fn kill(toolbox: &Toolbox, arguments: &Arguments<'_>) -> Result
     Ok(ToolOutcome { is_error: !killed.left.is_empty(), ..ToolOutcome::text(text).with(structured) })
 }
 
-/// The control handle of a tracked process or of another process of the target, and its exit code if it has ended.
-async fn control(toolbox: &Toolbox, id: &str) -> Result<(ProcessControl, Option<i64>), ToolOutcome> {
+/// The control handle of a tracked process or of another process of the target, and how it ended if it has.
+async fn control(toolbox: &Toolbox, id: &str) -> Result<(ProcessControl, Option<String>), ToolOutcome> {
     if let Some(process) = toolbox.processes.find(id) {
         let exit = process.status().exit;
-        return Ok((process.control.clone(), exit.map(|exit| i64::from(exit.status()))));
+        let end = exit.map(|exit| process_report::end_of(exit.signal.as_deref(), exit.code));
+        return Ok((process.control.clone(), end));
     }
     refuse_of_another_caller(toolbox, id)?;
     // A cursor after the end: no output is transferred.
     let attach = |target: TargetSession| async move { target.session.attach(id, u64::MAX >> 1).await };
     let process = toolbox.with_session(attach).await.map_err(unknown)?;
     let attached = process.attach_result().filter(|attached| attached.status != "running");
-    let exit_code = attached.map(|attached| attached.exit_code.unwrap_or(-1));
-    Ok((process.control(), exit_code))
+    let end = attached
+        .map(|attached| process_report::end_of(attached.signal.as_deref(), attached.exit_code.unwrap_or(-1)));
+    Ok((process.control(), end))
 }
 
 /// A process of another caller is unknown to this one.

@@ -267,11 +267,17 @@ fn heading(process: &TrackedProcess, status: &TrackedStatus, run: &RunNotes, abo
     format!("[{state}{shell}{about}]\n")
 }
 
+/// The exit code, or the signal and the code that a shell reports for it.
+pub(super) fn end_of(signal: Option<&str>, code: i64) -> String {
+    match (signal, signal.and_then(client::process::signal_number)) {
+        (Some(signal), Some(number)) => format!("killed by signal {signal}, exit code {}", 128 + number),
+        (Some(signal), None) => format!("killed by signal {signal}"),
+        (None, _) => format!("exit code {code}"),
+    }
+}
+
 fn ended(exit: &ProcessExit, limits: &Limits) -> String {
-    let mut text = match &exit.signal {
-        Some(signal) => format!("killed by signal {signal}, exit code {}", exit.status()),
-        None => format!("exit code {}", exit.code),
-    };
+    let mut text = end_of(exit.signal.as_deref(), exit.code);
     if let Some(limit) = limits.named(exit) {
         text = format!("{limit}, {text}");
     } else if exit.timed_out {
