@@ -89,6 +89,8 @@ fn processes_are_found_by_later_requests_of_the_same_caller_only() {
     // The capabilities of a request do not change whose processes it sees.
     let same = StatelessClient::new(&server, ONE, forms());
     let two = StatelessClient::new(&server, TWO, json!({}));
+    // The first result describes the target.
+    two.call("list", json!({}));
     for how in ["background", "detach"] {
         let command = format!("echo $$ > pid.new; mv pid.new pid-{how}; echo mine; exec cat");
         let started = one.call("bash", json!({ "command": command, how: true }));
@@ -97,14 +99,19 @@ fn processes_are_found_by_later_requests_of_the_same_caller_only() {
         for (tool, arguments) in [
             ("bash_output", json!({ "process_id": id })),
             ("bash_input", json!({ "process_id": id, "data": "theirs\n" })),
-            ("grep", json!({ "pattern": "mine", "process_id": id })),
+            ("grep", json!({ "pattern": "mine", "path": format!("process:{}", id.as_str().unwrap()) })),
             ("kill", json!({ "process_id": id })),
         ] {
+            let id = id.as_str().unwrap();
+            let unknown = arguments.to_string().replace(id, "p_000000000000");
             let refused = two.call(tool, arguments);
             assert!(
-                refused["isError"] == true && !text(&refused).contains("mine"),
-                "{how} {tool}: {refused}"
+                refused["isError"] == true && text(&refused).contains("process not found\n"),
+                "{refused}"
             );
+            // The result does not differ from that for a process that does not exist.
+            let unknown = two.call(tool, serde_json::from_str(&unknown).unwrap()).to_string();
+            assert_eq!(refused.to_string(), unknown.replace("p_000000000000", id), "{how} {tool}");
         }
         if how == "background" {
             assert_eq!(
@@ -113,6 +120,8 @@ fn processes_are_found_by_later_requests_of_the_same_caller_only() {
             );
             let seen = same.call("bash_output", json!({ "process_id": id, "cursor": 0, "until": "hello" }));
             assert_eq!(seen["structuredContent"]["output"], "mine\nhello\n", "{seen}");
+            let mine = json!({ "pattern": "mine", "path": format!("process:{}", id.as_str().unwrap()) });
+            assert!(text(&same.call("grep", mine)).contains(":1: mine"));
         }
         let seen = one.call("bash_output", json!({ "process_id": id, "cursor": 0, "until": "mine" }));
         assert!(text(&seen).contains("mine"), "{seen}");

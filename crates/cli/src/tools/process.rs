@@ -177,12 +177,17 @@ async fn control(toolbox: &Toolbox, id: &str) -> Result<(ProcessControl, Option<
     Ok((process.control(), end))
 }
 
-/// A process of another caller is unknown to this one.
+/// A process of another caller is unknown to this one; the refusal is that of the server for a process that does not exist.
 fn refuse_of_another_caller(toolbox: &Toolbox, id: &str) -> Result<(), ToolOutcome> {
-    match toolbox.processes.is_of_another_caller(id) {
-        true => Err(Failure::new(format!("no process {id}")).hint(UNKNOWN).into()),
-        false => Ok(()),
+    if !toolbox.processes.is_of_another_caller(id) {
+        return Ok(());
     }
+    let failure = Failure {
+        code: codes::PROCESS_NOT_FOUND,
+        data: json!({ "process_id": id }),
+        ..Failure::new("process not found")
+    };
+    Err(unknown(failure))
 }
 
 fn unknown(failure: Failure) -> ToolOutcome {
