@@ -253,7 +253,10 @@ fn a_pattern_matches_output_already_shown_once_and_then_waits_for_new_output() {
     // The line is shown, by this call or by the one before.
     wait("on 1", json!({}));
     let said = wait("^listen", json!({}));
-    assert!(said.contains(" is still running, until matched output already shown]\n(no new output)\n"), "{said}");
+    assert!(
+        said.contains(" is still running, until matched output already shown]\n(no new output)\n"),
+        "{said}"
+    );
     let last = "\n[already shown: listening on 1]\n[the same call again waits for a new match]";
     assert!(said.ends_with(last), "{said}");
     // With a cursor, only what follows it matches.
@@ -296,10 +299,63 @@ fn the_habits_of_models_are_accepted() {
     let said = place.fails("read", json!({ "path": "~/secret" }));
     let home = place.sandbox.path("home/secret");
     assert!(said.contains(home.to_str().unwrap()) && said.contains("allowed roots"), "{said}");
+    let said = words(&place.ok("bash", json!({ "command": "cat", "background": true })));
+    let id = said.split("process ").nth(1).unwrap().split(' ').next().unwrap();
+    let said = words(&place.ok("bash_output", json!({ "process_id": id, "until": "x", "timeout": 20 })));
+    assert!(said.contains(", until did not match within 20 ms]"), "{said}");
+    place.ok("kill", json!({ "process_id": id }));
     let (_, schemas, _) = place.rex(&["tools"]);
-    for habit in ["file_path", "run_in_background", "\"timeout\""] {
+    for habit in ["file_path", "run_in_background", "\"timeout\"", "\"-i\"", "head_limit"] {
         assert!(!schemas.contains(habit), "{habit}");
     }
+}
+
+#[test]
+fn the_arguments_of_another_agents_grep_are_accepted() {
+    let place = McpWorkspace::open();
+    place.sandbox.write("root/a.txt", "1\n2\nneedle\nNEEDLE\n5\n");
+    place.sandbox.write("root/b.rs", "needle\n");
+    let ran = place.ok("bash", json!({ "command": "cat a.txt" }));
+    let process = format!("process:{}", ran["structuredContent"]["process_id"].as_str().unwrap());
+    for path in ["a.txt", &process] {
+        let grep = |more: Value| {
+            let mut arguments = json!({ "pattern": "NEEDLE", "path": path, "-n": true });
+            arguments.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+            words(&place.ok("grep", arguments)).replace(path, "P")
+        };
+        assert_eq!(grep(json!({})), "P:4: NEEDLE");
+        assert_eq!(grep(json!({ "-i": true })), "P:3: needle\nP:4: NEEDLE");
+        assert_eq!(grep(json!({ "-A": 1 })), "P:4: NEEDLE\nP-5- 5");
+        assert_eq!(grep(json!({ "-B": 1 })), "P-3- needle\nP:4: NEEDLE");
+        assert_eq!(grep(json!({ "-C": 1 })), "P-3- needle\nP:4: NEEDLE\nP-5- 5");
+        let said = grep(json!({ "-i": true, "head_limit": 1 }));
+        assert!(
+            said.contains("P:3: needle") && !said.contains("NEEDLE\n") && said.contains("[next: grep "),
+            "{said}"
+        );
+    }
+    let grep = |arguments: Value| words(&place.ok("grep", arguments));
+    assert_eq!(grep(json!({ "pattern": "needle", "glob": "*.rs" })), "b.rs:1: needle");
+    let said = grep(json!({ "pattern": "needle", "output_mode": "files_with_matches", "head_limit": 1 }));
+    assert!(said.contains("\na.txt\n") && !said.contains("b.rs\n"), "{said}");
+    assert!(
+        place.fails("grep", json!({ "pattern": "x", "type": "rust" })).contains("unknown argument `type`")
+    );
+}
+
+#[test]
+fn a_path_may_start_with_the_home_directory() {
+    let place = McpWorkspace::open();
+    place.sandbox.write("home/sub/notes.txt", "noted\n");
+    let call = |tool: &str, arguments: Value| {
+        // Without a configuration, the working directory is served.
+        let mut command = place.command(mcp::REX);
+        command.current_dir(place.sandbox.path("home")).args(["call", tool, &arguments.to_string()]);
+        String::from_utf8(command.output().unwrap().stdout).unwrap()
+    };
+    assert_eq!(call("read", json!({ "path": "~/sub/notes.txt" })).trim(), "1\tnoted");
+    let said = call("bash", json!({ "command": "pwd", "cwd": "~/sub" }));
+    assert_eq!(said.lines().last(), place.sandbox.path("home/sub").to_str(), "{said}");
 }
 
 #[test]

@@ -16,12 +16,16 @@ pub struct BadArguments {
 /// Names of other agents' tools for our arguments. They are accepted, but not advertised.
 const ALIASES: &[(&str, &str)] = &[
     ("timeout", "timeout_ms"),
+    ("timeout", "wait_ms"),
     ("run_in_background", "background"),
     ("file_path", "path"),
     ("glob", "include"),
+    ("-C", "context"),
 ];
-/// An argument that other agents' tools have, without a meaning here.
-const IGNORED: &str = "description";
+/// Arguments of `grep` in other agents' tools. They are accepted, but not advertised.
+const GREP_ONLY: &[&str] = &["-i", "-A", "-B", "head_limit"];
+/// Arguments of other agents' tools without a meaning here, by tool; an empty name is any tool.
+const IGNORED: &[(&str, &str)] = &[("", "description"), ("grep", "-n")];
 
 /// The arguments of one call. `null` counts as absent.
 #[derive(Debug)]
@@ -37,7 +41,10 @@ impl<'a> Arguments<'a> {
         let schema = tool.schema();
         let takes = |name: &str| schema["properties"].get(name).is_some();
         let is_accepted = |name: &str| {
-            takes(name) || name == IGNORED || ALIASES.iter().any(|(alias, of)| *alias == name && takes(of))
+            takes(name)
+                || ALIASES.iter().any(|(alias, of)| *alias == name && takes(of))
+                || (tool.name == "grep" && GREP_ONLY.contains(&name))
+                || IGNORED.iter().any(|(of, ignored)| *ignored == name && (of.is_empty() || *of == tool.name))
         };
         match given.keys().find(|name| !is_accepted(name)) {
             Some(name) => Err(arguments.bad(format!("unknown argument `{name}`"))),
@@ -159,8 +166,16 @@ mod tests {
         assert_eq!(Arguments::of(find("read").unwrap(), &call).unwrap().text("path").unwrap(), "/a");
         let call = given(json!({ "path": "/b", "file_path": "/a" }));
         assert_eq!(Arguments::of(find("read").unwrap(), &call).unwrap().text("path").unwrap(), "/b");
+        let call = given(json!({ "timeout": 5 }));
+        let arguments = Arguments::of(find("bash_output").unwrap(), &call).unwrap();
+        assert_eq!(arguments.maybe_number("wait_ms", 0).unwrap(), Some(5));
+        let call = given(json!({ "-n": true, "-i": true, "-A": 1, "-B": 2, "-C": 3, "head_limit": 4 }));
+        let arguments = Arguments::of(find("grep").unwrap(), &call).unwrap();
+        assert_eq!(arguments.maybe_number("context", 0).unwrap(), Some(3));
         let problem = |tool, call: &Map<String, Value>| Arguments::of(find(tool).unwrap(), call).unwrap_err();
         assert!(problem("read", &given(json!({ "timeout": 5 }))).to_string().contains("`timeout`"));
         assert!(problem("bash", &given(json!({ "file_path": "/a" }))).to_string().contains("`file_path`"));
+        assert!(problem("glob", &given(json!({ "-n": true }))).to_string().contains("`-n`"));
+        assert!(problem("grep", &given(json!({ "type": "rust" }))).to_string().contains("`type`"));
     }
 }

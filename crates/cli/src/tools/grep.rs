@@ -12,7 +12,7 @@ use super::browse::limited;
 use super::files::value;
 use super::outcome::ToolOutcome;
 use super::process;
-use super::search::{self, ESCAPE_HINT, MULTILINE_HINT};
+use super::search::{self, ESCAPE_HINT, MULTILINE_HINT, PatternCase};
 use super::toolbox::{TargetSession, Toolbox};
 use crate::failure::Failure;
 
@@ -30,22 +30,29 @@ const OF_PROCESS: &str = "process:";
 const MULTILINE: &str = "fs.grep.multiline";
 
 /// What a call asks for.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct GrepRequest {
     /// The regular expression.
     pub(super) pattern: String,
-    /// Lines around each match.
-    pub(super) context: usize,
+    /// Whether case is ignored.
+    pub(super) case: PatternCase,
+    /// Lines before each match.
+    pub(super) before: usize,
+    /// Lines after each match.
+    pub(super) after: usize,
     /// Whether the pattern matches across lines.
     pub(super) multiline: bool,
     path: Option<String>,
     include: Option<String>,
     mode: OutputMode,
+    /// The maximum number of matches, or of files if only those are shown.
+    most: Option<usize>,
 }
 
 /// What is shown of the matches.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 enum OutputMode {
+    #[default]
     Content,
     Files,
     Count,
@@ -78,7 +85,10 @@ pub(super) struct FoundLines {
 /// Searches files or the output of a process.
 pub(super) async fn grep(toolbox: &Toolbox, arguments: &Arguments<'_>) -> Result<ToolOutcome, ToolOutcome> {
     let request = GrepRequest::of(arguments)?;
-    let limit = if request.mode == OutputMode::Content { MAX_MATCHES } else { MAX_COUNTED };
+    let limit = match request.mode {
+        OutputMode::Content => request.most.unwrap_or(MAX_MATCHES).min(MAX_MATCHES),
+        OutputMode::Files | OutputMode::Count => MAX_COUNTED,
+    };
     let (found, structured, directory) =
         match request.path.as_deref().and_then(|path| path.strip_prefix(OF_PROCESS)) {
             Some(id) => {
@@ -108,26 +118,35 @@ impl GrepRequest {
                 return Err(ToolOutcome::failed(text));
             }
         };
-        let context = arguments.maybe_number("context", 0)?.unwrap_or(0).min(MAX_CONTEXT);
+        let context = arguments.maybe_number("context", 0)?.unwrap_or(0);
+        let lines = |name: &str| -> Result<usize, ToolOutcome> {
+            let lines = arguments.maybe_number(name, 0)?.unwrap_or(context).min(MAX_CONTEXT);
+            // The lines of context would be neither listed nor counted.
+            Ok(if mode == OutputMode::Content { usize::try_from(lines).unwrap_or(0) } else { 0 })
+        };
+        let most = arguments.maybe_number("head_limit", 0)?.filter(|most| *most > 0);
         Ok(GrepRequest {
             pattern: arguments.text("pattern")?.to_owned(),
-            // The lines of context would be neither listed nor counted.
-            context: if mode == OutputMode::Content { usize::try_from(context).unwrap_or(0) } else { 0 },
+            case: if arguments.flag("-i")? { PatternCase::Ignored } else { PatternCase::Smart },
+            before: lines("-B")?,
+            after: lines("-A")?,
             multiline: arguments.flag("multiline")?,
             path: arguments.maybe_text("path")?.map(str::to_owned),
             include: arguments.maybe_text("include")?.map(str::to_owned),
             mode,
+            most: most.and_then(|most| usize::try_from(most).ok()),
         })
     }
 
     fn params(&self, target: &TargetSession, limit: usize) -> v1::FsGrep {
-        let context = (self.context > 0).then(|| i64::try_from(self.context).unwrap_or(0));
+        let context = |lines: usize| i64::try_from(lines).ok().filter(|lines| *lines > 0);
         v1::FsGrep {
             pattern: self.pattern.clone(),
             path: self.path.as_deref().map(|path| target.path(path)).or_else(|| target.cwd.clone()),
             include: self.include.clone().into_iter().collect(),
-            before: context,
-            after: context,
+            case: (self.case == PatternCase::Ignored).then(|| "insensitive".to_owned()),
+            before: context(self.before),
+            after: context(self.after),
             multiline: self.multiline,
             max_matches: i64::try_from(limit).ok(),
             ..v1::FsGrep::default()
@@ -230,7 +249,7 @@ fn report(request: &GrepRequest, found: FoundLines, directory: Option<&str>) -> 
     let next = json!({ "pattern": request.pattern, "path": "DIRECTORY", "include": "*.rs" });
     let next = format!("grep {next}, or a narrower pattern");
     if request.mode == OutputMode::Content {
-        let context = request.context > 0;
+        let context = request.before + request.after > 0;
         let mut previous: Option<(String, u64)> = None;
         let shown = lines.iter().map(|line| {
             let is_apart = previous
@@ -250,7 +269,9 @@ fn report(request: &GrepRequest, found: FoundLines, directory: Option<&str>) -> 
             None => counts.push((line.path.clone(), 1)),
         }
     }
-    let shown = counts.iter().map(|(path, count)| {
+    let most = request.most.unwrap_or(usize::MAX);
+    let truncated = truncated || counts.len() > most;
+    let shown = counts.iter().take(most).map(|(path, count)| {
         let mut text = relative(path);
         if request.mode == OutputMode::Count {
             write!(text, ": {count}").ok();
@@ -278,8 +299,8 @@ mod tests {
     }
 
     fn shown(mode: OutputMode, context: usize, matches: Vec<v1::GrepMatch>) -> String {
-        let (pattern, path, include) = ("x".to_owned(), None, None);
-        let request = GrepRequest { pattern, context, multiline: false, path, include, mode };
+        let (before, after) = (context, context);
+        let request = GrepRequest { pattern: "x".to_owned(), before, after, mode, ..GrepRequest::default() };
         report(&request, lines_of(v1::FsGrepResult { matches, truncated: false }), Some("/w"))
     }
 
@@ -310,14 +331,7 @@ mod tests {
 
     #[test]
     fn a_hint_fits_the_mistake() {
-        let request = |pattern: &str| GrepRequest {
-            pattern: pattern.to_owned(),
-            context: 0,
-            multiline: false,
-            path: None,
-            include: None,
-            mode: OutputMode::Content,
-        };
+        let request = |pattern: &str| GrepRequest { pattern: pattern.to_owned(), ..GrepRequest::default() };
         let failed = |data: Value, pattern: &str| {
             explained(Failure { data, ..Failure::new("failed") }, &request(pattern)).text_content()
         };

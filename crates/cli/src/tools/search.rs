@@ -33,10 +33,28 @@ pub(super) fn has_line_end(pattern: &str) -> bool {
     pattern.contains('\n') || pattern.contains("\\n")
 }
 
-/// Parses the regular expression of an argument; case is ignored unless it contains a capital letter.
-pub(super) fn matcher(name: &str, pattern: &str, scope: PatternScope) -> Result<RegexMatcher, ToolOutcome> {
+/// Whether case is ignored.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) enum PatternCase {
+    /// Unless the pattern contains a capital letter.
+    #[default]
+    Smart,
+    /// Always.
+    Ignored,
+}
+
+/// Parses the regular expression of an argument.
+pub(super) fn matcher(
+    name: &str,
+    pattern: &str,
+    (scope, case): (PatternScope, PatternCase),
+) -> Result<RegexMatcher, ToolOutcome> {
     let mut builder = RegexMatcherBuilder::new();
-    builder.case_smart(true).multi_line(true);
+    match case {
+        PatternCase::Smart => builder.case_smart(true),
+        PatternCase::Ignored => builder.case_insensitive(true),
+    };
+    builder.multi_line(true);
     match scope {
         PatternScope::OneLine => builder.line_terminator(Some(b'\n')),
         PatternScope::AcrossLines => builder.dot_matches_new_line(true),
@@ -55,15 +73,15 @@ pub(super) async fn search(
     limit: usize,
 ) -> Result<FoundLines, ToolOutcome> {
     let scope = if request.multiline { PatternScope::AcrossLines } else { PatternScope::OneLine };
-    let matcher = matcher("pattern", &request.pattern, scope)?;
+    let matcher = matcher("pattern", &request.pattern, (scope, request.case))?;
     let mut searcher = SearcherBuilder::new();
     searcher
         .line_number(true)
         .binary_detection(BinaryDetection::none())
         .heap_limit(Some(MAX_LINE_BYTES))
         .multi_line(request.multiline)
-        .before_context(request.context)
-        .after_context(request.context);
+        .before_context(request.before)
+        .after_context(request.after);
     let (spool, path) = (process.spool.clone(), format!("process:{}", process.id));
     let searched =
         tokio::task::spawn_blocking(move || lines(spool, &matcher, &mut searcher.build(), path, limit)).await;

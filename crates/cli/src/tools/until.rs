@@ -8,7 +8,7 @@ use grep_searcher::{BinaryDetection, Searcher, SearcherBuilder, Sink, SinkMatch}
 use tokio::time::{Instant, timeout_at};
 
 use super::outcome::ToolOutcome;
-use super::search::{self, PatternScope};
+use super::search::{self, PatternCase, PatternScope};
 use super::tracked::TrackedProcess;
 use super::truncate;
 
@@ -41,7 +41,7 @@ pub(super) enum UntilMatch {
 impl Until {
     /// Parses a regular expression.
     pub(super) fn new(pattern: &str) -> Result<Until, ToolOutcome> {
-        let matcher = search::matcher("until", pattern, PatternScope::AcrossLines)?;
+        let matcher = search::matcher("until", pattern, (PatternScope::AcrossLines, PatternCase::Smart))?;
         Ok(Until { pattern: pattern.to_owned(), matcher })
     }
 
