@@ -279,6 +279,7 @@ async def elicit():
         ElicitResult(action="accept", content={}),
         ElicitResult(action="decline"),
         ElicitResult(action="accept", content={"scope": "session"}),
+        ElicitResult(action="accept", content={}),
     ]
 
     async def answer(context, params):
@@ -287,7 +288,11 @@ async def elicit():
         if MODE == "legacy":
             await waiting.wait()
         asked.append(params.message)
-        return answers[len(asked) - 1]
+        response = answers[len(asked) - 1]
+        if response.action == "decline":
+            # As slowly as a person: a client that answers sooner counts as one that declines by itself.
+            await asyncio.sleep(1)
+        return response
 
     async def hear(progress, total, message):
         if message == "waiting for approval":
@@ -302,13 +307,17 @@ async def elicit():
         assert "{" not in asked[0], asked[0]
         refused = await client.call_tool("bash", {"command": "touch marks2"})
         assert refused.is_error and not os.path.exists(at("marks2")), text(refused)
-        # A callback answers as quickly as a client that declines by itself, or as slowly as a person.
         said = text(refused)
-        assert "the user denied it" in said or "denied it by itself" in said, said
+        assert "the user denied it" in said and "by itself" not in said, said
         assert "stdio" not in said and "hint: " in said, said
         await call(client, "bash", {"command": "touch marks3"})
         await call(client, "bash", {"command": "touch marks4"})
         assert len(asked) == 3 and os.path.exists(at("marks4")), asked
+        with open(at("asked.txt"), "w") as file:
+            file.write("one\ntwo\n")
+        await call(client, "write", {"path": "asked.txt", "content": "one\nzwei\n"})
+        assert len(asked) == 4 and "rule: writes" in asked[3], asked
+        assert "-two\n+zwei\n" in asked[3] and at("asked.txt") in asked[3], asked[3]
     async with connect() as client:
         refused = await client.call_tool("bash", {"command": "touch marks5"})
         assert refused.is_error and not os.path.exists(at("marks5")), text(refused)

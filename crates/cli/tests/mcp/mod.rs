@@ -18,12 +18,18 @@ pub(crate) const STRUCTURED: (&str, &str) = ("ARGUMENTS", "--structured");
 /// The variable with which a call waits for a command that a machine under load does not end in the usual time.
 pub(crate) const PATIENT: (&str, &str) = ("REX_MCP_WAIT_MS", "300000");
 
-/// The operator asks before anything is touched.
+/// The operator asks before anything is touched, and before one file is written.
 pub(crate) const ASKS: &str = r#"
 [[policy.rules]]
 name = "touches"
 action = "ask"
 argv = ["touch", "*"]
+
+[[policy.rules]]
+name = "writes"
+action = "ask"
+paths = ["**/asked.txt"]
+access = "write"
 "#;
 
 /// A sandbox whose root is worked in.
