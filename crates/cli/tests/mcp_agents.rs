@@ -1,5 +1,6 @@
 //! Claude Code, Codex and OpenCode from npm, each driven through all tools by a scripted model: what the model received is
-//! compared with a stored text, so that a change of what models see is a difference in review.
+//! compared with a stored text, so that a change of what models see is a difference in review. So are the tools and the
+//! instructions of the server.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on says so and ends")]
 
 mod mcp;
@@ -8,6 +9,7 @@ use std::path::Path;
 use std::process::Command;
 use std::sync::{Mutex, PoisonError};
 
+use mcp::raw_http::StatelessClient;
 use mcp::{McpWorkspace, REX, npm_program};
 use serde_json::{Value, json};
 use similar::TextDiff;
@@ -52,6 +54,27 @@ struct Agent {
     own: &'static [&'static str],
     /// Writes the configuration of the model and returns the command.
     prepare: fn(&McpWorkspace, &Model) -> Command,
+}
+
+/// What a client receives before the first call.
+#[test]
+fn instructions_names_descriptions_and_schemas_are_stored() {
+    let place = McpWorkspace::open();
+    let token = "the-token-of-a-caller";
+    let server = place.serve_http(Some(token));
+    let client = StatelessClient::new(&server, token, json!({}));
+    let discovered = client.result("server/discover", json!({}));
+    let instructions = discovered["instructions"].as_str().unwrap();
+    // The description of the target follows.
+    let instructions = instructions.split(" Now it is: ").next().unwrap();
+    let mut seen = format!("## instructions\n{instructions}\n");
+    for mut tool in client.result("tools/list", json!({}))["tools"].as_array().unwrap().clone() {
+        let fields = tool.as_object_mut().unwrap();
+        let [name, description] = ["name", "description"].map(|field| fields.remove(field).unwrap());
+        let (name, description) = (name.as_str().unwrap(), description.as_str().unwrap());
+        seen.push_str(&format!("\n## {name}\n{description}\n{tool:#}\n"));
+    }
+    compare("tools", &seen);
 }
 
 #[test]
