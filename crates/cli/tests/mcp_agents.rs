@@ -111,8 +111,9 @@ fn claude(place: &McpWorkspace, model: &Model) -> Command {
 }
 
 fn codex(place: &McpWorkspace, model: &Model) -> Command {
+    // What Codex offers depends on the name: to a model that it does not know, no `apply_patch`.
     let config = format!(
-        "model = 'scripted'\nmodel_provider = 'scripted'\ncheck_for_update_on_startup = false\n\
+        "model = 'gpt-5.5'\nmodel_provider = 'scripted'\ncheck_for_update_on_startup = false\n\
          [model_providers.scripted]\nname = 'scripted'\nbase_url = '{}'\nwire_api = 'responses'\n",
         model.url()
     );
@@ -190,7 +191,7 @@ fn run(agent: &Agent) {
         assert!(!offered.iter().any(|tool| tool == own), "{own} is not turned off: {offered:?}");
     }
     let outputs = model.outputs();
-    let mut seen = String::new();
+    let mut seen = format!("## offered with --only\n{}\n\n", offered.join("\n"));
     for (name, tool, arguments) in calls() {
         let output = outputs.get(name).unwrap_or_else(|| panic!("no answer to {name}: {outputs:?}\n{said}"));
         seen.push_str(&format!("## {tool} {arguments}\n{}\n\n", normalized(output, &place)));
@@ -198,12 +199,14 @@ fn run(agent: &Agent) {
     compare(agent.name, &seen);
 }
 
-/// The names of the tools that the model was offered.
+/// The names of the tools that the model was offered, or the types of those without one.
 fn offered_tools(model: &Model) -> Vec<String> {
     let requests = model.requests();
     let tools = requests.iter().filter_map(|request| request["tools"].as_array()).flatten();
-    let name =
-        |tool: &Value| tool["name"].as_str().or_else(|| tool["function"]["name"].as_str()).map(str::to_owned);
+    let name = |tool: &Value| {
+        let names = [&tool["name"], &tool["function"]["name"], &tool["type"]];
+        names.into_iter().find_map(Value::as_str).map(str::to_owned)
+    };
     let mut names: Vec<String> = tools.filter_map(name).collect();
     names.sort();
     names.dedup();

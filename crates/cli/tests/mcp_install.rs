@@ -70,8 +70,8 @@ fn rex(place: &McpWorkspace, arguments: &[&str]) -> (i32, String, String) {
 #[test]
 fn the_own_tools_of_an_agent_are_turned_off_and_on_again() {
     for (client, servers, settings, set) in [
-        ("claude", ".claude.json", ".claude/settings.json", "\"Bash\""),
-        ("codex", ".codex/config.toml", ".codex/config.toml", "shell_tool = false"),
+        ("claude", ".claude.json", ".claude/settings.json", "\"Monitor\""),
+        ("codex", ".codex/config.toml", ".codex/config.toml", "view_image = false"),
         ("opencode", ".config/opencode/opencode.json", ".config/opencode/opencode.json", "\"bash\": false"),
         ("gemini", ".gemini/settings.json", ".gemini/settings.json", "\"run_shell_command\""),
         ("zed", ".config/zed/settings.json", ".config/zed/settings.json", "\"default_profile\": \"rex\""),
@@ -89,6 +89,8 @@ fn the_own_tools_of_an_agent_are_turned_off_and_on_again() {
         assert_eq!(place.sandbox.read(&settings), before, "{client}");
         let (status, _, errors) = rex(&place, &["mcp", "install", client, "--only", "--yes"]);
         assert_eq!(status, 0, "{errors}");
+        let is_named = errors.contains("no setting that turns off `apply_patch`");
+        assert_eq!(is_named, client == "codex", "{client}: {errors}");
         assert!(
             place.sandbox.read(&servers).contains(REX) && place.sandbox.read(&settings).contains(set),
             "{client}"

@@ -89,10 +89,14 @@ pub(super) fn own_tools_off(client: McpClient, servers: &Path) -> Option<(PathBu
     let beside = |name: &str| servers.with_file_name(name);
     Some(match client {
         McpClient::Claude => {
-            let own = ["Bash", "Edit", "Glob", "Grep", "NotebookEdit", "Read", "Write"];
+            // Monitor runs shell commands too.
+            let own = ["Bash", "Edit", "Glob", "Grep", "Monitor", "NotebookEdit", "Read", "Write"];
             (beside(".claude").join("settings.json"), vec![setting(&["permissions", "deny"], json!(own))])
         }
-        McpClient::Codex => (servers.to_owned(), vec![setting(&["features", "shell_tool"], json!(false))]),
+        McpClient::Codex => {
+            let own = ["shell_tool", "view_image"];
+            (servers.to_owned(), own.map(|tool| setting(&["features", tool], json!(false))).to_vec())
+        }
         McpClient::Opencode => {
             let own = ["bash", "edit", "glob", "grep", "list", "patch", "read", "write"];
             (servers.to_owned(), own.map(|tool| setting(&["tools", tool], json!(false))).to_vec())
@@ -120,6 +124,12 @@ pub(super) fn own_tools_off(client: McpClient, servers: &Path) -> Option<(PathBu
         }
         McpClient::Cursor | McpClient::Vscode | McpClient::Windsurf | McpClient::Copilot => return None,
     })
+}
+
+/// The tool of an agent that changes files and that no setting turns off.
+pub(super) fn own_tool_left_on(client: McpClient) -> Option<&'static str> {
+    // The model decides whether Codex offers it; `apply_patch_freeform` has no effect any more.
+    (client == McpClient::Codex).then_some("apply_patch")
 }
 
 /// The command that starts the server.

@@ -110,6 +110,11 @@ fn turn_off_own_tools(
         ));
         return Ok(Vec::new());
     };
+    if let Some(tool) = clients::own_tool_left_on(client) {
+        output::note(format_args!(
+            "{client:?} has no setting that turns off `{tool}`, which it offers with some models; it changes files of this machine"
+        ));
+    }
     let at = file_at(files, &file)?;
     let Some(config) = files.get_mut(at) else { return Ok(Vec::new()) };
     let applied = settings.iter().map(|setting| config.set(setting)).collect::<Result<Vec<_>, _>>();
