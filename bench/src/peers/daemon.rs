@@ -63,7 +63,7 @@ impl Daemon {
         Ok(Self { server: Rc::new(server), setup, unix, port })
     }
 
-    /// The unix socket.
+    /// The path of its unix socket.
     pub(crate) fn socket_path(&self) -> &Path {
         &self.unix
     }
