@@ -169,6 +169,11 @@ impl Output {
     /// background, so `FIONREAD` does not count all of it; only an empty read shows that there is none.
     pub(super) async fn read_terminal_backlog(&mut self) -> Vec<Bytes> {
         let mut backlog = Vec::new();
+        if let Source::Thread(Some(_)) = &self.source {
+            // It may have ended, without output, before the last output was written.
+            let Some(begun) = self.next_batch(Duration::ZERO).await else { return backlog };
+            backlog.extend(self.accept_batch(begun));
+        }
         if let Source::Thread(_) = &self.source {
             for _ in 0..READS_AT_EXIT * TERMINAL_READ / BATCH_BYTES {
                 let Some(batch) = self.next_batch(Duration::ZERO).await else { break };
@@ -396,6 +401,17 @@ mod tests {
     async fn next_after(output: &mut Output, pipe: &OwnedFd, written: &[u8]) -> Bytes {
         rustix::io::write(pipe, written).unwrap();
         output.next().await.unwrap()
+    }
+
+    #[tokio::test]
+    async fn the_backlog_of_a_terminal_contains_output_after_a_batch_that_ended_quietly() {
+        let mut wiring = terminal(TerminalSize { cols: 80, rows: 24 }).unwrap();
+        let (master, stream) = wiring.outputs.remove(0);
+        let mut output = Output::new(master, stream, true).unwrap();
+        let quiet = || Batch { bytes: Vec::new(), end: BatchEnd::Quiet };
+        output.source = Source::Thread(Some(tokio::task::spawn_blocking(quiet)));
+        rustix::io::write(&wiring.child[1], b"last").unwrap();
+        assert_eq!(output.read_terminal_backlog().await, [&b"last"[..]]);
     }
 
     /// ARCHITECTURE.md, invariant 12.
