@@ -8,6 +8,7 @@ use std::sync::OnceLock;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use engine::files::Durability;
+use engine::process::stat_fields;
 use rustix::fs::{Mode, OFlags};
 
 /// A builder for directories with mode 0700.
@@ -67,7 +68,7 @@ pub(crate) fn detach_standard_streams() -> io::Result<()> {
 
 /// The start time of a process in clock ticks since boot; `None` if there is no such process.
 pub(crate) fn process_start(pid: u32) -> Option<u64> {
-    stat_fields(pid)?.split_whitespace().nth(19)?.parse().ok()
+    stat_fields(pid).ok()?.split_whitespace().nth(19)?.parse().ok()
 }
 
 /// The name of this process on this machine: its pid and start time.
@@ -87,18 +88,10 @@ pub(crate) fn is_running(name: &str) -> bool {
 
 /// Whether a process is a child of `parent` and has not exited.
 pub(crate) fn is_running_child(pid: u32, parent: u32) -> bool {
-    let Some(stat) = stat_fields(pid) else { return false };
-    let mut fields = stat.split_whitespace();
+    let Ok(fields) = stat_fields(pid) else { return false };
+    let mut fields = fields.split_whitespace();
     let (state, found) = (fields.next(), fields.next());
     !matches!(state, Some("Z" | "X")) && found.is_some_and(|found| found == parent.to_string())
-}
-
-/// The fields of `/proc/PID/stat` from the state on. They follow the last parenthesis: the program's name can contain
-/// spaces and parentheses.
-fn stat_fields(pid: u32) -> Option<String> {
-    let mut stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    let name_end = stat.rfind(')')?;
-    Some(stat.split_off(name_end + 1))
 }
 
 /// Milliseconds since the Unix epoch; times before it become 0.

@@ -313,7 +313,7 @@ fn remove_stale_dir(dir: &Path) {
 
 /// Calls `clean` for each directory whose daemon has ended.
 pub(super) fn for_each_stale(parent: &Path, clean: impl Fn(&Path)) {
-    for_each_dir(parent, |owner| !proc::is_alive(owner), clean);
+    for_each_dir(parent, proc::has_ended, clean);
 }
 
 /// Kills the processes in all cgroups of a daemon that has ended or is ending, and removes the cgroups.

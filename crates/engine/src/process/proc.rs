@@ -1,6 +1,7 @@
 //! Facts about other processes from `/proc`: names, ancestry, environment marks, and open pipes.
 
 use std::collections::{HashMap, HashSet};
+use std::fmt::Display;
 use std::fs::{self, File};
 use std::io::{self, Read as _};
 use std::os::fd::OwnedFd;
@@ -48,13 +49,26 @@ pub(super) fn wait_for_descriptors() {
 
 /// The short name of a process, or `?` if it does not exist.
 pub(super) fn name(pid: i32) -> String {
-    fs::read_to_string(format!("/proc/{pid}/comm"))
-        .map_or_else(|_| "?".to_owned(), |name| name.trim_end().to_owned())
+    fs::read(format!("/proc/{pid}/comm"))
+        .map_or_else(|_| "?".to_owned(), |name| String::from_utf8_lossy(name.trim_ascii_end()).into_owned())
 }
 
-/// Whether a process exists and is not a zombie.
-pub(super) fn is_alive(pid: i32) -> bool {
-    ancestry(pid).is_some_and(|found| !found.is_zombie)
+/// The fields of `/proc/PID/stat` from the state on. They follow the last parenthesis: the name of the program can contain
+/// any bytes.
+pub fn stat_fields(pid: impl Display) -> io::Result<String> {
+    let stat = fs::read(format!("/proc/{pid}/stat"))?;
+    let name_end = memchr::memrchr(b')', &stat).ok_or(io::ErrorKind::InvalidData)?;
+    let fields = stat.get(name_end + 1..).unwrap_or_default().trim_ascii_start();
+    Ok(String::from_utf8_lossy(fields).into_owned())
+}
+
+/// Whether a process has certainly ended: there is none, or it is a zombie. An error, such as that of a process without free
+/// descriptors, proves neither.
+pub(super) fn has_ended(pid: i32) -> bool {
+    match stat_fields(pid) {
+        Ok(fields) => fields.starts_with(['Z', 'X']),
+        Err(error) => matches!(Errno::from_io_error(&error), Some(Errno::NOENT | Errno::SRCH)),
+    }
 }
 
 /// Opens a pidfd, which refers to the process that has this pid now.
@@ -145,9 +159,8 @@ fn read_environment(pid: i32) -> io::Result<Vec<u8>> {
 /// The length of the environment of a process; `None` while it is executing a program and has none yet. A zombie has an empty
 /// one, and so has a kernel thread, a child of process 2.
 fn environment_bytes(pid: i32) -> Option<u64> {
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-    let Some(rest) = stat.rfind(')').and_then(|name_end| stat.get(name_end + 2..)) else { return Some(0) };
-    let mut fields = rest.split_ascii_whitespace();
+    let Ok(fields) = stat_fields(pid) else { return Some(0) };
+    let mut fields = fields.split_ascii_whitespace();
     let (state, parent) = (fields.next(), fields.next());
     if matches!(state, Some("Z" | "X")) || parent == Some("2") {
         return Some(0);
@@ -180,10 +193,8 @@ pub(super) fn holders(pids: &[i32], targets: &[String]) -> Vec<i32> {
 
 /// Parent, group, session and state of a process.
 pub(super) fn ancestry(pid: i32) -> Option<Ancestry> {
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // The name may contain spaces and parentheses; the other fields follow the last parenthesis.
-    let rest = stat.get(stat.rfind(')')? + 2..)?;
-    let mut fields = rest.split(' ');
+    let fields = stat_fields(pid).ok()?;
+    let mut fields = fields.split_ascii_whitespace();
     let state = fields.next()?;
     let mut number = || fields.next()?.parse::<i32>().ok();
     Some(Ancestry {
@@ -225,11 +236,13 @@ pub(super) fn children() -> Vec<i32> {
 
 /// Whether a child of this process has `mark`, such as an adopted orphan of a tree.
 pub(super) fn has_marked_child(mark: &str) -> bool {
-    children().into_iter().any(|pid| is_alive(pid) && has_mark(pid, mark))
+    children().into_iter().any(|pid| !has_ended(pid) && has_mark(pid, mark))
 }
 
 #[cfg(test)]
 mod tests {
+    use std::ffi::OsStr;
+
     use super::*;
 
     #[test]
@@ -248,5 +261,24 @@ mod tests {
         child.kill().unwrap();
         child.wait().unwrap();
         assert_eq!(state, MarkState::Absent);
+    }
+
+    #[test]
+    fn a_process_is_found_whatever_bytes_its_name_contains() {
+        use std::os::unix::ffi::OsStrExt as _;
+
+        let (own, directory) = (std::process::id(), tempfile::tempdir().unwrap());
+        let program = directory.path().join(OsStr::from_bytes(b") S 1 \xff"));
+        std::os::unix::fs::symlink("/bin/sleep", &program).unwrap();
+        let mut child = std::process::Command::new(program).arg("1000").env("A", "mark").spawn().unwrap();
+        let pid = i32::try_from(child.id()).unwrap();
+        let found = (ancestry(pid), mark_state(pid, "A", "ma"), environment_bytes(pid), name(pid));
+        let had_ended = has_ended(pid);
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert_eq!(u32::try_from(found.0.unwrap().parent).unwrap(), own);
+        assert!(found.1 == MarkState::Present && found.2.unwrap() > 0, "{found:?}");
+        assert_eq!(found.3, ") S 1 \u{fffd}");
+        assert!(!had_ended && has_ended(pid));
     }
 }
