@@ -1,6 +1,6 @@
 //! Engine errors in the codes of REXD. No wildcard arm: a new engine error needs a decision here.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use engine::Error;
@@ -185,4 +185,9 @@ pub(super) fn with_hint(mut error: RpcError, no_roots: Option<&str>) -> RpcError
 /// A path as text; bytes that are not UTF-8 are replaced.
 pub(super) fn text(path: &Path) -> String {
     path.to_string_lossy().into_owned()
+}
+
+/// The text of a path that is not needed any more; copied only if it is not UTF-8.
+pub(super) fn into_text(path: PathBuf) -> String {
+    path.into_os_string().into_string().unwrap_or_else(|other| other.to_string_lossy().into_owned())
 }

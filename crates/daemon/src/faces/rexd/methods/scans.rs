@@ -7,6 +7,7 @@ use engine::approval::FileAction;
 use engine::files::{self, Case, GlobOptions, GrepOptions, ListOptions, ScanBudget};
 use engine::policy::Access;
 use serde::Serialize;
+use wire::jsonrpc;
 use wire::rexd::v1::{self, RpcError};
 
 use super::files::{FileAccess, kind_name};
@@ -16,7 +17,7 @@ use crate::core::effects::FileEffects;
 use crate::core::request::off_thread;
 use crate::core::responder::Responder;
 use crate::faces::rexd::convert::optional_count;
-use crate::faces::rexd::errors::{invalid, rpc_error, text, with_hint};
+use crate::faces::rexd::errors::{into_text, invalid, rpc_error, text, with_hint};
 use crate::faces::rexd::session::Session;
 
 /// Matches of a search without a limit of its own.
@@ -36,15 +37,16 @@ pub(crate) fn list(params: &Params<v1::FsList>, context: &Context<'_>) -> Prepar
     Ok(RexdPrepared::with_effects(effects, move |session, request| {
         run_scan(session, request.responder, deadline(session), move |scan| {
             let listing = files::list(&path, options, &scan).map_err(rpc_error)?;
-            let entries = listing.entries.iter().map(|entry| v1::ListEntry {
+            let truncated = listing.truncated;
+            let entries = listing.entries.into_iter().map(|entry| v1::ListEntry {
                 name: entry.name().to_string_lossy().into_owned(),
-                path: text(&entry.path),
-                kind: kind_name(entry.kind).to_owned(),
+                path: into_text(entry.path),
+                kind: kind_name(entry.kind).into(),
                 size: entry.size,
                 mtime: entry.mtime_ms,
             });
             let (entries, was_cut) = fit(entries, frame, encoded_bytes);
-            let truncated = listing.truncated || was_cut;
+            let truncated = truncated || was_cut;
             Ok(v1::FsListResult { path: text(path.as_path()), entries, truncated })
         });
     }))
@@ -69,8 +71,9 @@ pub(crate) fn glob(params: &Params<v1::FsGlob>, context: &Context<'_>) -> Prepar
         run_scan(session, request.responder, deadline(session), move |scan| {
             let found = files::glob(&roots, &directory, &params.pattern, GlobOptions { max_matches }, &scan);
             let found = found.map_err(|error| with_hint(rpc_error(error), no_roots.as_deref()))?;
-            let (matches, was_cut) = fit(found.paths.iter().map(|path| text(path)), frame, encoded_bytes);
-            Ok(v1::FsGlobResult { matches, truncated: found.truncated || was_cut })
+            let truncated = found.truncated;
+            let (matches, was_cut) = fit(found.paths.into_iter().map(into_text), frame, encoded_bytes);
+            Ok(v1::FsGlobResult { matches, truncated: truncated || was_cut })
         });
     }))
 }
@@ -102,8 +105,9 @@ fn deadline(session: &Session) -> ScanBudget {
     ScanBudget::within(session.limits.scan_deadline)
 }
 
-/// Runs a scan on a worker thread until it ends, reaches its deadline or is cancelled.
-pub(super) fn run_scan<T: Serialize + Send + 'static>(
+/// Runs a scan on a worker thread until it ends, reaches its deadline or is cancelled. Its response can be long, so it is
+/// encoded there as well.
+pub(super) fn run_scan<T: Serialize>(
     session: &Session,
     responder: Responder,
     scan: ScanBudget,
@@ -111,18 +115,21 @@ pub(super) fn run_scan<T: Serialize + Send + 'static>(
 ) {
     let cancelled = Arc::new(AtomicBool::new(false));
     let scan = scan.cancelled_by(cancelled.clone());
-    let cancel = responder.cancel.clone();
+    let (cancel, id) = (responder.cancel.clone(), responder.id());
     session.spawn(async move {
-        let scanning = off_thread(move || work(scan));
+        let scanning = off_thread(move || {
+            let result = work(scan)?;
+            Ok(id.map(|id| jsonrpc::response(Some(&id), &result)))
+        });
         tokio::pin!(scanning);
-        let result = tokio::select! {
-            result = &mut scanning => result,
+        let response = tokio::select! {
+            response = &mut scanning => response,
             () = cancel.cancelled() => {
                 cancelled.store(true, Ordering::Relaxed);
                 scanning.await
             }
         };
-        responder.send(result).await;
+        responder.send_encoded(response).await;
     });
 }
 
