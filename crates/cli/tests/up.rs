@@ -130,6 +130,7 @@ fn the_link_signs_a_browser_in_and_ctrl_c_ends_everything() {
     screen.shows("[Enter] open a shell");
     the_link_works(&screen.text());
     screen.type_in("\r");
+    screen.until("show the prompt of the shell", |seen| seen.trim_end().ends_with(['#', '$']));
     screen.type_in("echo in-$((40+2)); exit 3\r");
     screen.shows("in-42");
     screen.shows("the shell exited with status 3");
