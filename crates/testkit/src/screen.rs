@@ -110,7 +110,12 @@ impl Screen {
     /// Reads available output; false when the terminal is closed.
     fn read(&mut self) -> bool {
         let mut buffer = [0; 65_536];
-        match self.terminal.read(&mut buffer) {
+        let read = match self.terminal.read(&mut buffer) {
+            // Also when the last process wrote and closed the terminal during the read.
+            Err(_closed) => self.terminal.read(&mut buffer),
+            read => read,
+        };
+        match read {
             Ok(read @ 1..) => {
                 self.parser.0.process(&buffer[..read]);
                 self.raw.extend_from_slice(&buffer[..read]);

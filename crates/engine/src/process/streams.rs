@@ -17,7 +17,9 @@ use tokio::time::{Instant, sleep_until};
 
 use super::spec::{Stream, TerminalSize};
 use super::sys;
-use super::terminal_reader::{BATCH_BYTES, Batch, BatchEnd, Pace, QUIET_TIME, TERMINAL_READ, read_batch};
+use super::terminal_reader::{
+    BATCH_BYTES, Batch, BatchEnd, Pace, QUIET_TIME, TERMINAL_READ, read_batch, read_output,
+};
 use super::terminal_state::TerminalProbe;
 use super::text::incomplete_tail;
 
@@ -100,7 +102,7 @@ impl Output {
                 () = sleep_until(self.held_until), if !self.held.is_empty() => {
                     // If this task runs late, the rest of the character may be there.
                     let mut buffer = buffer_after(&self.held, self.read_size);
-                    let rest = rustix::io::read(&self.fd, rustix::buffer::spare_capacity(&mut buffer));
+                    let rest = read_output(&self.fd, &mut buffer);
                     let Ok(count @ 1..) = rest else { return Some(std::mem::take(&mut self.held).into()) };
                     match self.accept(buffer, count) {
                         Some(bytes) => return Some(bytes),
@@ -111,9 +113,7 @@ impl Output {
             let mut guard = readable.ok()?;
             let began = std::time::Instant::now();
             let mut buffer = buffer_after(&self.held, self.read_size);
-            let result = guard.try_io(|fd| {
-                Ok(rustix::io::read(fd.get_ref(), rustix::buffer::spare_capacity(&mut buffer))?)
-            });
+            let result = guard.try_io(|fd| Ok(read_output(fd.get_ref(), &mut buffer)?));
             match result {
                 Err(_would_block) => {}
                 Ok(Ok(0)) => return None,
@@ -126,7 +126,6 @@ impl Output {
                     }
                 }
                 Ok(Err(error)) if error.raw_os_error() == Some(Errno::INTR.raw_os_error()) => {}
-                // A terminal that no process has open returns an error instead of an end.
                 Ok(Err(_ended)) => return None,
             }
         }
@@ -187,7 +186,7 @@ impl Output {
         }
         for _ in 0..READS_AT_EXIT {
             let mut buffer = buffer_after(&self.held, self.read_size);
-            match rustix::io::read(&self.fd, rustix::buffer::spare_capacity(&mut buffer)) {
+            match read_output(&self.fd, &mut buffer) {
                 Ok(0) => break,
                 Ok(count) => backlog.extend(self.accept(buffer, count)),
                 Err(Errno::INTR) => {}

@@ -65,6 +65,21 @@ pub(super) enum BatchEnd {
     Closed,
 }
 
+/// Reads behind the bytes in `buffer`, at most as much as it has capacity for.
+///
+/// A terminal that no process has open returns an error instead of an end. The kernel also returns it when the last process
+/// wrote and closed the terminal during the read; what was written is then read by the next one.
+pub(super) fn read_output(fd: &OwnedFd, buffer: &mut Vec<u8>) -> rustix::io::Result<usize> {
+    again_if_closed(|| rustix::io::read(fd, rustix::buffer::spare_capacity(buffer)))
+}
+
+fn again_if_closed(mut read: impl FnMut() -> rustix::io::Result<usize>) -> rustix::io::Result<usize> {
+    match read() {
+        Err(Errno::IO) => read(),
+        result => result,
+    }
+}
+
 /// Reads a batch behind `held`; waits for its first byte at most for `patience`. Blocks.
 pub(super) fn read_batch(fd: &OwnedFd, held: &[u8], patience: Duration) -> Batch {
     let mut bytes = Vec::with_capacity(held.len() + BATCH_BYTES + TERMINAL_READ);
@@ -72,7 +87,7 @@ pub(super) fn read_batch(fd: &OwnedFd, held: &[u8], patience: Duration) -> Batch
     let deadline = Instant::now() + BATCH_TIME;
     let mut may_wait = !patience.is_zero();
     let end = loop {
-        match rustix::io::read(fd, rustix::buffer::spare_capacity(&mut bytes)) {
+        match read_output(fd, &mut bytes) {
             Ok(0) => break BatchEnd::Closed,
             Ok(_) if bytes.len() >= BATCH_BYTES || Instant::now() >= deadline => break BatchEnd::Full,
             Ok(_) | Err(Errno::INTR) => {}
@@ -84,7 +99,6 @@ pub(super) fn read_batch(fd: &OwnedFd, held: &[u8], patience: Duration) -> Batch
                 let _ready = rustix::event::poll(&mut [PollFd::new(fd, PollFlags::IN)], Some(&timeout));
             }
             Err(Errno::AGAIN) => break BatchEnd::Quiet,
-            // A terminal that no process has open returns an error instead of an end.
             Err(_closed) => break BatchEnd::Closed,
         }
     };
@@ -118,6 +132,15 @@ mod tests {
         }
         drop((master, wiring));
         writer.join().unwrap();
+    }
+
+    #[test]
+    fn output_of_a_terminal_that_was_closed_during_a_read_is_read() {
+        let mut results = [Err(Errno::IO), Ok(7)].into_iter();
+        assert_eq!(again_if_closed(|| results.next().unwrap()), Ok(7));
+        let mut results = [Err(Errno::IO), Err(Errno::IO)].into_iter();
+        assert_eq!(again_if_closed(|| results.next().unwrap()), Err(Errno::IO));
+        assert_eq!(again_if_closed(|| Err(Errno::AGAIN)), Err(Errno::AGAIN));
     }
 
     #[test]
