@@ -132,7 +132,11 @@ pub(super) async fn keep(program: PathBuf, mark: String, guarded: Arc<Guarded>) 
 /// Starts a guardian and waits for its end.
 async fn guard_once(program: &Path, mark: &str, guarded: &Arc<Guarded>) -> io::Result<()> {
     let (guardian, pending) = Guardian::start(program, mark, guarded.clone())?;
-    exec_outcome(pending).await.map_err(io::Error::from)?;
+    if let Err(error) = exec_outcome(pending).await {
+        // It may run, and would take the end of its pipe for the end of this process.
+        sys::send(guardian.handle.get_ref().as_fd(), Signal::KILL);
+        return Err(error.into());
+    }
     let _ended = guardian.handle.readable().await?;
     Ok(())
 }
@@ -154,7 +158,10 @@ impl Guardian {
         // No environment: it must not have the mark of a command.
         let SpawnedChild { pid, pidfd, pending } =
             clone_session_leader(&argv, &[], [watched.as_fd(), null.as_fd(), null.as_fd()])?;
-        let handle = sys::watch(pidfd, Interest::READABLE)?;
+        let handle = sys::watch(pidfd, Interest::READABLE).inspect_err(|_| {
+            // Before its pipe is closed, for the same reason. It was not reaped, so that the pid is its own.
+            let _killed = rustix::process::kill_process(pid, rustix::process::Signal::KILL);
+        })?;
         guarded.connect(alive);
         Ok((Guardian { pid, handle, guarded }, pending))
     }
