@@ -8,7 +8,7 @@ use std::sync::OnceLock;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use engine::files::Durability;
-use engine::process::stat_fields;
+use engine::process::{is_reaped, own_start_time, stat_fields};
 use rustix::fs::{Mode, OFlags};
 
 /// A builder for directories with mode 0700.
@@ -66,29 +66,25 @@ pub(crate) fn detach_standard_streams() -> io::Result<()> {
     Ok(())
 }
 
-/// The start time of a process in clock ticks since boot; `None` if there is no such process.
-pub(crate) fn process_start(pid: u32) -> Option<u64> {
-    stat_fields(pid).ok()?.split_whitespace().nth(19)?.parse().ok()
-}
-
 /// The name of this process on this machine: its pid and start time.
 pub(crate) fn own_name() -> &'static str {
     static NAME: OnceLock<String> = OnceLock::new();
-    NAME.get_or_init(|| {
-        let pid = std::process::id();
-        format!("{pid}.{}", process_start(pid).unwrap_or(0))
-    })
+    NAME.get_or_init(|| format!("{}.{}", std::process::id(), own_start_time()))
 }
 
-/// Whether the process with this [name](own_name) has not been reaped.
+/// Whether the process with this [name](own_name) runs, as far as can be known.
 pub(crate) fn is_running(name: &str) -> bool {
     let name = name.split_once('.').and_then(|(pid, start)| Some((pid.parse().ok()?, start.parse().ok()?)));
-    name.is_some_and(|(pid, start)| process_start(pid) == Some(start))
+    name.is_some_and(|(pid, start)| !is_reaped(pid, start))
 }
 
-/// Whether a process is a child of `parent` and has not exited.
+/// Whether a process is a child of `parent` and has not exited, as far as can be known.
 pub(crate) fn is_running_child(pid: u32, parent: u32) -> bool {
-    let Ok(fields) = stat_fields(pid) else { return false };
+    let fields = match stat_fields(pid) {
+        Ok(Some(fields)) => fields,
+        Ok(None) => return false,
+        Err(_) => return true,
+    };
     let mut fields = fields.split_whitespace();
     let (state, found) = (fields.next(), fields.next());
     !matches!(state, Some("Z" | "X")) && found.is_some_and(|found| found == parent.to_string())

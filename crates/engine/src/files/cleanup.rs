@@ -15,6 +15,7 @@ use rustix::fs::{AtFlags, Mode, Stat};
 
 use super::resolve::LISTING;
 use super::walk::DirReader;
+use crate::process::{is_reaped, own_start_time};
 
 const PREFIX: &str = ".rexd-";
 const SUFFIX: &str = ".tmp";
@@ -119,32 +120,14 @@ impl Maker {
                 .saturating_sub(since);
             return age > FOREIGN_REST;
         }
-        started(self.pid) != Some(self.started)
+        is_reaped(self.pid, self.started)
     }
 }
 
 fn myself() -> Maker {
     static PLACE: OnceLock<u64> = OnceLock::new();
-    let pid = std::process::id();
     let resolved = *PLACE.get_or_init(|| place_of_processes().unwrap_or(0));
-    Maker { resolved, pid, started: own_start(pid) }
-}
-
-/// The start time of this process; cached per pid, so that a fork does not inherit the value.
-fn own_start(pid: u32) -> u64 {
-    static KNOWN: Mutex<(u32, u64)> = Mutex::new((0, 0));
-    let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
-    if known.0 != pid {
-        *known = (pid, started(pid).unwrap_or(0));
-    }
-    known.1
-}
-
-/// The start time of a process in ticks; `None` if it does not exist.
-fn started(pid: u32) -> Option<u64> {
-    let text = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // The program name is in parentheses and may contain any character; the start time is the 20th field after it.
-    text.get(text.rfind(')')? + 1..)?.split_ascii_whitespace().nth(19)?.parse().ok()
+    Maker { resolved, pid: std::process::id(), started: own_start_time() }
 }
 
 fn place_of_processes() -> Option<u64> {

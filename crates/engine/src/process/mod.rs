@@ -55,7 +55,7 @@ pub use launch::Containment;
 pub(crate) use launch::Launcher;
 pub use log::Cursor;
 pub use open_files::raise_open_file_limit;
-pub use proc::stat_fields;
+pub use proc::{is_reaped, own_start_time, stat_fields};
 pub use reader::{Item, LogReader};
 pub(crate) use runaways::end_runaways;
 pub use session_leader::spawn_session_leader;

@@ -6,6 +6,7 @@ use std::fs::{self, File};
 use std::io::{self, Read as _};
 use std::os::fd::OwnedFd;
 use std::path::Path;
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use rustix::io::Errno;
@@ -53,22 +54,46 @@ pub(super) fn name(pid: i32) -> String {
         .map_or_else(|_| "?".to_owned(), |name| String::from_utf8_lossy(name.trim_ascii_end()).into_owned())
 }
 
-/// The fields of `/proc/PID/stat` from the state on. They follow the last parenthesis: the name of the program can contain
-/// any bytes.
-pub fn stat_fields(pid: impl Display) -> io::Result<String> {
-    let stat = fs::read(format!("/proc/{pid}/stat"))?;
+/// The fields of `/proc/PID/stat` from the state on; `None` if there is no such process. They follow the last parenthesis:
+/// the name of the program can contain any bytes.
+pub fn stat_fields(pid: impl Display) -> io::Result<Option<String>> {
+    let stat = match fs::read(format!("/proc/{pid}/stat")) {
+        Err(error) if matches!(Errno::from_io_error(&error), Some(Errno::NOENT | Errno::SRCH)) => {
+            return Ok(None);
+        }
+        stat => stat?,
+    };
     let name_end = memchr::memrchr(b')', &stat).ok_or(io::ErrorKind::InvalidData)?;
     let fields = stat.get(name_end + 1..).unwrap_or_default().trim_ascii_start();
-    Ok(String::from_utf8_lossy(fields).into_owned())
+    Ok(Some(String::from_utf8_lossy(fields).into_owned()))
 }
 
 /// Whether a process has certainly ended: there is none, or it is a zombie. An error, such as that of a process without free
 /// descriptors, proves neither.
 pub(super) fn has_ended(pid: i32) -> bool {
-    match stat_fields(pid) {
-        Ok(fields) => fields.starts_with(['Z', 'X']),
-        Err(error) => matches!(Errno::from_io_error(&error), Some(Errno::NOENT | Errno::SRCH)),
+    stat_fields(pid).is_ok_and(|fields| fields.is_none_or(|fields| fields.starts_with(['Z', 'X'])))
+}
+
+/// The start time of this process in clock ticks since boot, which distinguishes it from a later one with its pid; 0 if it
+/// cannot be read. Kept for each pid, because a fork does not have the same.
+pub fn own_start_time() -> u64 {
+    static KNOWN: Mutex<(u32, u64)> = Mutex::new((0, 0));
+    let pid = std::process::id();
+    let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
+    if known.0 != pid || known.1 == 0 {
+        *known = (pid, start_time(pid).ok().flatten().unwrap_or(0));
     }
+    known.1
+}
+
+/// Whether the process with this pid and [start time](own_start_time) has certainly been reaped. An error proves nothing.
+pub fn is_reaped(pid: u32, started: u64) -> bool {
+    start_time(pid).is_ok_and(|found| found.is_none_or(|found| started != 0 && found != started))
+}
+
+fn start_time(pid: u32) -> io::Result<Option<u64>> {
+    let fields = stat_fields(pid)?;
+    Ok(fields.and_then(|fields| fields.split_ascii_whitespace().nth(19)?.parse().ok()))
 }
 
 /// Opens a pidfd, which refers to the process that has this pid now.
@@ -144,7 +169,10 @@ pub(super) fn mark_state(pid: i32, name: &str, prefix: &str) -> MarkState {
         // Keepers and guardians have an empty one.
         Some(Some(0)) => return MarkState::Absent,
         // The exec has completed in between.
-        Some(Some(_)) => read_environment(pid).unwrap_or_default(),
+        Some(Some(_)) => match read_environment(pid) {
+            Err(error) if needs_descriptors(&error) => return MarkState::Unknown,
+            environment => environment.unwrap_or_default(),
+        },
     };
     match environment.split(|byte| *byte == 0).any(|pair| pair.starts_with(start.as_bytes())) {
         true => MarkState::Present,
@@ -156,10 +184,14 @@ fn read_environment(pid: i32) -> io::Result<Vec<u8>> {
     fs::read(format!("/proc/{pid}/environ"))
 }
 
-/// The length of the environment of a process; `None` while it is executing a program and has none yet. A zombie has an empty
-/// one, and so has a kernel thread, a child of process 2.
+/// The length of the environment of a process; `None` while it is executing a program and has none yet, or without free
+/// descriptors. A zombie has an empty one, and so has a kernel thread, a child of process 2.
 fn environment_bytes(pid: i32) -> Option<u64> {
-    let Ok(fields) = stat_fields(pid) else { return Some(0) };
+    let fields = match stat_fields(pid) {
+        Ok(Some(fields)) => fields,
+        Err(error) if needs_descriptors(&error) => return None,
+        Ok(None) | Err(_) => return Some(0),
+    };
     let mut fields = fields.split_ascii_whitespace();
     let (state, parent) = (fields.next(), fields.next());
     if matches!(state, Some("Z" | "X")) || parent == Some("2") {
@@ -193,7 +225,7 @@ pub(super) fn holders(pids: &[i32], targets: &[String]) -> Vec<i32> {
 
 /// Parent, group, session and state of a process.
 pub(super) fn ancestry(pid: i32) -> Option<Ancestry> {
-    let fields = stat_fields(pid).ok()?;
+    let fields = stat_fields(pid).ok()??;
     let mut fields = fields.split_ascii_whitespace();
     let state = fields.next()?;
     let mut number = || fields.next()?.parse::<i32>().ok();
@@ -280,5 +312,14 @@ mod tests {
         assert!(found.1 == MarkState::Present && found.2.unwrap() > 0, "{found:?}");
         assert_eq!(found.3, ") S 1 \u{fffd}");
         assert!(!had_ended && has_ended(pid));
+    }
+
+    #[test]
+    fn a_process_is_reaped_if_there_is_none_or_another_one_with_its_pid() {
+        let (pid, started) = (std::process::id(), own_start_time());
+        assert!(started > 0 && !is_reaped(pid, started));
+        assert!(is_reaped(pid, started + 1));
+        assert!(!is_reaped(pid, 0), "a start time that was not known");
+        assert!(is_reaped(u32::MAX, started) && is_reaped(u32::MAX, 0));
     }
 }

@@ -6,10 +6,11 @@ use std::sync::{Once, OnceLock};
 use std::time::{Duration, SystemTime};
 
 use engine::approval::{Approval, ApprovalStore, Grant, Resolution};
+use engine::process::{is_reaped, own_start_time};
 
 use super::dir::{ApprovalDir, read};
 use super::record::{ApprovalRecord, ApprovalState, DaemonId, GrantRecord};
-use crate::core::state::{process_start, to_ms};
+use crate::core::state::to_ms;
 
 /// How long settled approvals are kept.
 const RETENTION: Duration = Duration::from_secs(7 * 24 * 60 * 60);
@@ -30,11 +31,8 @@ impl FileApprovalStore {
     }
 
     fn daemon(&self) -> DaemonId {
-        let look = || {
-            let pid = std::process::id();
-            DaemonId { pid, started: process_start(pid).unwrap_or(0) }
-        };
-        self.daemon.get_or_init(look).clone()
+        let own = || DaemonId { pid: std::process::id(), started: own_start_time() };
+        self.daemon.get_or_init(own).clone()
     }
 
     /// The grants that hold until their rules change.
@@ -49,7 +47,7 @@ impl FileApprovalStore {
         let oldest = now.saturating_sub(u64::try_from(RETENTION.as_millis()).unwrap_or(u64::MAX));
         for path in self.dir.approvals() {
             let Some(mut record) = read::<ApprovalRecord>(&path) else { continue };
-            if record.state == ApprovalState::Pending && !is_alive(&record.daemon) {
+            if record.state == ApprovalState::Pending && is_reaped(record.daemon.pid, record.daemon.started) {
                 record.settle(&Resolution::Abandoned);
                 self.warn(self.dir.write(&path, &record));
             } else if record.settled_at_ms.is_some_and(|settled| settled < oldest) {
@@ -90,8 +88,4 @@ impl ApprovalStore for FileApprovalStore {
         self.cleanup.call_once(|| self.clean_up());
         read::<ApprovalRecord>(&self.dir.approval(id)?)?.outcome()
     }
-}
-
-fn is_alive(daemon: &DaemonId) -> bool {
-    process_start(daemon.pid) == Some(daemon.started)
 }

@@ -4,12 +4,11 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Once;
 
+use engine::process::is_reaped;
 use engine::sandbox::Confinement;
 use engine::session::random_name;
 
-use crate::core::state::{
-    check_private_dir, create_private_dir, own_name, private_dir_builder, process_start,
-};
+use crate::core::state::{check_private_dir, create_private_dir, own_name, private_dir_builder};
 
 /// Prefix of the names of directories that outlive the daemon.
 const DETACHED_PREFIX: &str = "detached.";
@@ -115,7 +114,7 @@ fn remove_stale(dir: &Path) {
         let mut parts = name.to_str().unwrap_or_default().splitn(3, '.');
         let (pid, started) = (parts.next().map(str::parse), parts.next().map(str::parse));
         if let (Some(Ok(pid)), Some(Ok(started))) = (pid, started)
-            && process_start(pid) != Some(started)
+            && is_reaped(pid, started)
         {
             remove_temp_dir(&entry.path());
         }
