@@ -39,7 +39,7 @@ pub(super) fn listing(listed: &v1::FsListResult) -> String {
     if listed.entries.is_empty() {
         return format!("{} is empty", listed.path);
     }
-    let line = |entry: &v1::ListEntry| match (entry.kind.as_ref(), entry.size) {
+    let line = |entry: &v1::ListEntry| match (entry.kind.as_str(), entry.size) {
         ("dir", _) => format!("{}/", entry.name),
         ("symlink", _) => format!("{}@", entry.name),
         (_, Some(size)) => format!("{}  {size}", entry.name),
@@ -160,7 +160,7 @@ mod tests {
     fn a_listing_names_its_directory_in_the_first_line() {
         let mut listed = v1::FsListResult { path: "/d".to_owned(), entries: Vec::new(), truncated: false };
         assert_eq!(listing(&listed), "/d is empty");
-        let (name, path, kind) = ("a".to_owned(), "/d/a".to_owned(), "file".into());
+        let (name, path, kind) = ("a".to_owned(), "/d/a".to_owned(), "file".to_owned());
         listed.entries = vec![v1::ListEntry { name, path, kind, size: Some(3), mtime: None }];
         assert_eq!(listing(&listed), "/d:\na  3");
         listed.truncated = true;

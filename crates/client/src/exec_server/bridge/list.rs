@@ -56,7 +56,7 @@ impl Bridge {
                 _ => "other",
             };
             let path = format!("{base}/{name}");
-            ListEntry { path, name, kind: kind.into(), size: None, mtime: None }
+            ListEntry { path, name, kind: kind.to_owned(), size: None, mtime: None }
         };
         let mut entries = listed
             .entries
@@ -76,7 +76,7 @@ impl Bridge {
     async fn with_metadata(&self, entry: ListEntry) -> ListEntry {
         let Ok(Some(found)) = self.metadata(&entry.path).await else { return entry };
         let size = self.size(&entry.path, &found).await.filter(|_| found.is_file);
-        let kind = read::kind(&found).into();
+        let kind = read::kind(&found).to_owned();
         ListEntry { kind, size, mtime: Some(found.modified_at_ms), ..entry }
     }
 

@@ -1,7 +1,5 @@
 //! Results of `fs.*`. Times are integer milliseconds since the epoch.
 
-use std::borrow::Cow;
-
 use serde::{Deserialize, Serialize};
 
 /// The result of `fs.read`.
@@ -102,7 +100,7 @@ pub struct ListEntry {
     pub path: String,
     /// `file`, `dir`, `symlink` or `other`.
     #[serde(rename = "type")]
-    pub kind: Cow<'static, str>,
+    pub kind: String,
     /// Bytes, for files.
     pub size: Option<u64>,
     /// When it was last changed.

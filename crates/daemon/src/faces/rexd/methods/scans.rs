@@ -41,7 +41,7 @@ pub(crate) fn list(params: &Params<v1::FsList>, context: &Context<'_>) -> Prepar
             let entries = listing.entries.into_iter().map(|entry| v1::ListEntry {
                 name: entry.name().to_string_lossy().into_owned(),
                 path: into_text(entry.path),
-                kind: kind_name(entry.kind).into(),
+                kind: kind_name(entry.kind).to_owned(),
                 size: entry.size,
                 mtime: entry.mtime_ms,
             });
