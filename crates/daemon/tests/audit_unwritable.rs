@@ -89,7 +89,7 @@ fn output_flows_and_processes_are_killed_while_a_configured_file_cannot_be_writt
     let line = format!("until test -e go; do sleep 0.01; done; seq 1 {LINES}");
     let flood = client.begin(json!({ "session_id": session, "argv": ["sh", "-c", line] }));
     let sleeper = client.begin(json!({ "session_id": session, "argv": ["sleep", "1000"] }));
-    sandbox.gains("audit.log", "sleep", Instant::now() + PATIENCE);
+    sandbox.gains("audit.log", "1000", Instant::now() + PATIENCE);
     block(&sandbox, "audit.log");
     let (long, mut recorded) = ("x/".repeat(8_000), 0);
     recorded += fill(&mut client, "fs.stat", &json!({ "session_id": session, "path": long })).1;

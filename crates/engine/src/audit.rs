@@ -20,15 +20,15 @@ pub trait AuditSink: Send + Sync {
     }
 }
 
-/// Whether a request runs while records cannot be stored and wait.
+/// When a request is refused while records cannot be stored and wait.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RecordPriority {
     /// It is refused first.
     Normal,
-    /// It only ends, releases or resumes something, so that it runs longer: refusing it would keep work running that
+    /// It is refused last: it only ends, releases or resumes something, and refusing it would keep work running that
     /// itself will be recorded.
     Reserved,
-    /// It is never refused, and has no record unless it fails.
+    /// It is never refused; while records wait, it has none.
     Unrecorded,
 }
 

@@ -61,10 +61,10 @@ pub fn dispatch<F: Face>(
     let mut responder = Responder::new(core, connection, requester, (label, name), (reply, cancel));
     let priority = method.as_ref().map_or(RecordPriority::Normal, |method| method.record_priority());
     let refusal = core.audit.refusal(priority);
-    // A failed acknowledgement has a record, unless that would take memory from other records.
-    let is_crowded =
+    // A request that is never refused has a record, unless that would take memory from other records.
+    let skips_record =
         priority == RecordPriority::Unrecorded && core.audit.refusal(RecordPriority::Normal).is_some();
-    if refusal.is_some() || is_crowded {
+    if refusal.is_some() || skips_record {
         responder.skip_audit();
     }
     if let Some(problem) = refusal {

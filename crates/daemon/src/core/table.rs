@@ -65,7 +65,7 @@ pub trait Method<F: Face>: Sync {
     fn is_idempotent(&self) -> bool {
         false
     }
-    /// Whether it runs while the audit file cannot be written.
+    /// When it is refused while the audit file cannot be written.
     fn record_priority(&self) -> RecordPriority {
         RecordPriority::Normal
     }
@@ -168,7 +168,7 @@ pub struct Row<F: Face, P> {
     pub schedule: Schedule,
     /// What limits its connection.
     pub admission: Admission,
-    /// Whether it runs while the audit file cannot be written.
+    /// When it is refused while the audit file cannot be written.
     pub record_priority: RecordPriority,
     /// The session that the parameters name, in protocols that name it there.
     pub session: fn(&P) -> Option<&str>,
@@ -195,7 +195,7 @@ pub struct ConnectionRow<F: Face, P> {
     pub name: &'static str,
     /// What the caller must be allowed to do.
     pub scope: Scope,
-    /// Whether it runs while the audit file cannot be written.
+    /// When it is refused while the audit file cannot be written.
     pub record_priority: RecordPriority,
     /// What the audit records of the parameters.
     pub audit: fn(&P) -> Details,

@@ -45,7 +45,7 @@ macro_rules! rows {
         &ConnectionRow::<Rexd, v1::ServerPing> {
             name: v1::ServerPing::NAME,
             scope: Scope::Read,
-            record_priority: RecordPriority::Reserved,
+            record_priority: RecordPriority::Unrecorded,
             audit: no_details,
             call: |_params| ConnectionCall::Ping,
         }]
