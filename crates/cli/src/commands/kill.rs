@@ -21,6 +21,9 @@ pub(super) async fn run(app: &App, args: KillArgs) -> Result<CommandStatus, Fail
     };
     let killed = session.call(&params).await?;
     session.close().await.ok();
+    if killed.incomplete && !app.json {
+        output::note(output::INCOMPLETE_KILL);
+    }
     if !killed.ok && killed.killed.is_empty() && killed.left.is_empty() {
         return Err(Failure::new(format!("cannot kill {}: it has already exited", args.id))
             .hint("`rex ps` lists the running processes; `rex wait ID` prints the status of an ended one"));
@@ -33,9 +36,6 @@ pub(super) async fn run(app: &App, args: KillArgs) -> Result<CommandStatus, Fail
         }
         for process in &killed.left {
             output::note(format_args!("still running: {} {}", process.pid, process.name));
-        }
-        if killed.incomplete {
-            output::note(output::INCOMPLETE_KILL);
         }
     }
     Ok(match killed.left.is_empty() {

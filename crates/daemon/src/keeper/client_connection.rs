@@ -102,17 +102,23 @@ impl KeeperConnection {
 
 /// Kills the tree or signals its group. Uses a new connection, so that no other request is ahead of it.
 pub(super) async fn kill(dir: &KeeperDir, signal: Signal) -> Result<KillOutcome, Error> {
-    // Otherwise the request is for its background jobs.
-    let is_open = matches!(dir.status(), Ok(None));
+    let status = dir.status();
+    // After the end the request is for its background jobs.
+    let (is_open, has_ended) = (matches!(status, Ok(None)), matches!(status, Ok(Some(_))));
     let request = |id| KeeperRequest::Kill { id, signal: signal.number() };
     let response = match KeeperConnection::open(dir).await {
         Ok(mut connection) => match send_request(dir, &mut connection, request).await {
             // It ended with its keeper after the request was sent; the members are unknown.
-            Err(Error::Gone) if signal.ends() => return Ok(KillOutcome::default()),
+            Err(Error::Gone) if signal.ends() && !has_ended => return Ok(KillOutcome::default()),
             response => response,
         },
         Err(error) => Err(unreachable(dir, &error)),
     };
+    // Its keeper, without background jobs, is about to end.
+    let response = response.map_err(|error| match error {
+        Error::Unsupported { .. } if has_ended => Error::Gone,
+        error => error,
+    });
     match response {
         Ok(KeeperMessage::Killed { killed, left, complete, .. }) => Ok(KillOutcome {
             killed: convert::members_from_wire(killed),
