@@ -21,8 +21,17 @@ const CONNECTION_FLAGS: &str = "46aACkKqvxXYy";
 const CONNECTION_VALUES: &str = "bceimoBEFIJS";
 /// The other options with a value: they are refused, because their effect would be missing.
 const OTHER_VALUES: &str = "DLOPQRWw";
-/// The settings of `-o` that are refused, because their effect would be missing, as that of the options with the same meaning.
-const REFUSED_SETTINGS: [&str; 4] = ["localforward", "remoteforward", "dynamicforward", "remotecommand"];
+/// The settings of `-o` that are refused, because their effect would be missing, as that of the options with the same meaning;
+/// each with the value that has no effect.
+const REFUSED_SETTINGS: [(&str, &str); 7] = [
+    ("localforward", ""),
+    ("remoteforward", ""),
+    ("dynamicforward", ""),
+    ("remotecommand", "none"),
+    ("sessiontype", "default"),
+    ("forkafterauthentication", "no"),
+    ("tunnel", "no"),
+];
 
 /// The parsed command line.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -126,30 +135,36 @@ impl RshCommandLine {
             'l' => self.user = Some(value),
             'p' => self.port = Some(value.parse().map_err(|_| format!("invalid port {value}"))?),
             _ => {
-                if letter == 'o' {
-                    self.take_setting(&value)?;
+                if letter != 'o' || self.take_setting(&value)? {
+                    self.ssh_options.extend([format!("-{letter}"), value]);
                 }
-                self.ssh_options.extend([format!("-{letter}"), value]);
             }
         }
         Ok(())
     }
 
-    /// Takes a setting that has a meaning for the command; ssh receives it as well.
-    fn take_setting(&mut self, setting: &str) -> Result<(), String> {
-        let (name, value) = setting.trim().split_once(['=', ' ', '\t']).unwrap_or((setting, ""));
-        let name = name.trim();
-        match name.to_ascii_lowercase().as_str() {
+    /// Takes a setting that has a meaning for the command. Returns whether it is also for the ssh that carries the connection.
+    fn take_setting(&mut self, setting: &str) -> Result<bool, String> {
+        let setting = setting.trim();
+        let (name, value) = setting.split_once(['=', ' ', '\t']).unwrap_or((setting, ""));
+        // There may be spaces around the `=`.
+        let value = value.trim_start().strip_prefix('=').unwrap_or(value).trim();
+        let lower = name.to_ascii_lowercase();
+        match lower.as_str() {
             "sendenv" | "setenv" => self.variables.extend(value.split_whitespace().map(str::to_owned)),
-            "requesttty" => self.wants_terminal = matches!(value.trim(), "yes" | "force"),
-            // `none` is the value for no command.
-            "remotecommand" if value.trim() == "none" => {}
-            refused if REFUSED_SETTINGS.contains(&refused) => {
-                return Err(format!("unsupported option -o {name}"));
+            "requesttty" => self.wants_terminal = matches!(value, "yes" | "force"),
+            "stdinnull" => {
+                self.has_no_input = value.eq_ignore_ascii_case("yes");
+                return Ok(false);
             }
-            _ => {}
+            _ => {
+                let refused = REFUSED_SETTINGS.iter().find(|(refused, _)| *refused == lower);
+                if refused.is_some_and(|(_, without_effect)| !value.eq_ignore_ascii_case(without_effect)) {
+                    return Err(format!("unsupported option -o {name}"));
+                }
+            }
         }
-        Ok(())
+        Ok(true)
     }
 }
 
@@ -176,7 +191,10 @@ mod tests {
         assert_eq!(git.variables, ["GIT_PROTOCOL"]);
         assert_eq!((git.host.as_str(), git.command.as_str()), ("git@host", "git-upload-pack '/a b.git'"));
         assert!(parse("-G host").unwrap().prints_configuration);
-        assert!(parse("-oRemoteCommand=none host").is_ok());
+        assert!(parse("-oRemoteCommand=none -oTunnel=no -oSessionType=default host").is_ok());
+        let words = ["-o", "RemoteCommand = None", "-o", "StdinNull = yes", "host"].map(str::to_owned);
+        let parsed = RshArgs { words: words.into() }.parse().unwrap();
+        assert!(parsed.has_no_input && parsed.ssh_options == ["-o", "RemoteCommand = None"], "{parsed:?}");
         let ansible =
             parse("-C -o ControlMaster=auto -o ControlPath=/x/%C -tt host /bin/sh -c 'exit 0'").unwrap();
         assert!(ansible.wants_terminal && ansible.command == "/bin/sh -c 'exit 0'");
@@ -198,6 +216,9 @@ mod tests {
             ("-oremoteforward=1:a:1 host", "-o remoteforward"),
             ("-o DynamicForward=1080 host", "-o DynamicForward"),
             ("-o RemoteCommand=true host", "-o RemoteCommand"),
+            ("-oSessionType=none host", "-o SessionType"),
+            ("-oForkAfterAuthentication=yes host", "-o ForkAfterAuthentication"),
+            ("-oTunnel=yes host", "-o Tunnel"),
             ("-p x host", "port"),
             ("-p", "-p needs"),
             ("-4", "no host"),
