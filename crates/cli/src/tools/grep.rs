@@ -46,7 +46,7 @@ pub(super) struct GrepRequest {
     include: Option<String>,
     mode: OutputMode,
     /// The maximum number of matches, or of files if only those are shown.
-    most: Option<usize>,
+    head_limit: Option<usize>,
 }
 
 /// What is shown of the matches.
@@ -86,7 +86,7 @@ pub(super) struct FoundLines {
 pub(super) async fn grep(toolbox: &Toolbox, arguments: &Arguments<'_>) -> Result<ToolOutcome, ToolOutcome> {
     let request = GrepRequest::of(arguments)?;
     let limit = match request.mode {
-        OutputMode::Content => request.most.unwrap_or(MAX_MATCHES).min(MAX_MATCHES),
+        OutputMode::Content => request.head_limit.unwrap_or(MAX_MATCHES).min(MAX_MATCHES),
         OutputMode::Files | OutputMode::Count => MAX_COUNTED,
     };
     let (found, structured, directory) =
@@ -124,7 +124,7 @@ impl GrepRequest {
             // The lines of context would be neither listed nor counted.
             Ok(if mode == OutputMode::Content { usize::try_from(lines).unwrap_or(0) } else { 0 })
         };
-        let most = arguments.maybe_number("head_limit", 0)?.filter(|most| *most > 0);
+        let head_limit = arguments.maybe_number("head_limit", 0)?.filter(|limit| *limit > 0);
         Ok(GrepRequest {
             pattern: arguments.text("pattern")?.to_owned(),
             case: if arguments.flag("-i")? { PatternCase::Ignored } else { PatternCase::Smart },
@@ -134,7 +134,7 @@ impl GrepRequest {
             path: arguments.maybe_text("path")?.map(str::to_owned),
             include: arguments.maybe_text("include")?.map(str::to_owned),
             mode,
-            most: most.and_then(|most| usize::try_from(most).ok()),
+            head_limit: head_limit.and_then(|limit| usize::try_from(limit).ok()),
         })
     }
 
@@ -269,9 +269,9 @@ fn report(request: &GrepRequest, found: FoundLines, directory: Option<&str>) -> 
             None => counts.push((line.path.clone(), 1)),
         }
     }
-    let most = request.most.unwrap_or(usize::MAX);
-    let truncated = truncated || counts.len() > most;
-    let shown = counts.iter().take(most).map(|(path, count)| {
+    let limit = request.head_limit.unwrap_or(usize::MAX);
+    let truncated = truncated || counts.len() > limit;
+    let shown = counts.iter().take(limit).map(|(path, count)| {
         let mut text = relative(path);
         if request.mode == OutputMode::Count {
             write!(text, ": {count}").ok();

@@ -67,7 +67,9 @@ pub(super) async fn output(
     let part = if cursor.is_some() { OutputPart::Page(from) } else { OutputPart::Rest(from) };
     let mut outcome = process_report::output_outcome(&process, part, &waited).await?;
     if let Some(line) = shown_match {
-        outcome.add_line(&format!("[already shown: {line}]\n[the same call again waits for a new match]"));
+        let next =
+            if process.status().is_over() { "" } else { "\n[the same call again waits for a new match]" };
+        outcome.add_line(&format!("[already shown: {line}]{next}"));
     }
     Ok(outcome)
 }

@@ -3,8 +3,8 @@
 use std::io;
 use std::time::Duration;
 
+use grep_matcher::Matcher as _;
 use grep_regex::RegexMatcher;
-use grep_searcher::{BinaryDetection, Searcher, SearcherBuilder, Sink, SinkMatch};
 use tokio::time::{Instant, timeout_at};
 
 use super::outcome::ToolOutcome;
@@ -16,8 +16,7 @@ use super::truncate;
 const BLOCK_BYTES: usize = 1024 * 1024;
 /// Output that is searched again with what follows, for a match that spans both.
 const OVERLAP_BYTES: usize = 16 * 1024;
-
-/// Output before the new one that is searched once per pattern.
+/// Shown output that is searched once per pattern.
 const EARLIER_BYTES: u64 = 16 * 1024 * 1024;
 /// Characters of a line that matched.
 const LINE_CHARS: usize = 200;
@@ -45,8 +44,9 @@ impl Until {
         Ok(Until { pattern: pattern.to_owned(), matcher })
     }
 
-    /// Waits until the output after `from` matches, the process has ended or the time has passed. Earlier output matches
-    /// too if `or_earlier`, but only until a match of the pattern was reported: afterwards a caller waits for the next one.
+    /// Waits until the output after `from` matches, alone or with the unfinished line before it, the process has ended or the
+    /// time has passed. Earlier output matches too if `or_earlier`, but only until a match of the pattern was reported:
+    /// afterwards a caller waits for the next one.
     pub(super) async fn wait(
         &self,
         process: &TrackedProcess,
@@ -54,17 +54,17 @@ impl Until {
         limit: Duration,
     ) -> io::Result<Option<UntilMatch>> {
         let deadline = Instant::now() + limit;
-        let mut next = from;
+        let mut next = line_start(process, from).await?;
         let mut searches_earlier = or_earlier && !process.has_reported(&self.pattern);
         let matched = loop {
             // Read before the search, so that output which follows it is waited for.
             let status = process.status();
-            if self.find(process, &mut next, status.end).await?.is_some() {
+            if self.find(process, &mut next, (from, status.end)).await?.is_some() {
                 break Some(UntilMatch::New);
             }
             if std::mem::take(&mut searches_earlier) {
-                let mut earlier = from.saturating_sub(EARLIER_BYTES).max(process.from);
-                if let Some(line) = self.find(process, &mut earlier, from).await? {
+                let first = from.saturating_sub(EARLIER_BYTES).max(process.from);
+                if let Some(line) = self.find(process, &mut first.clone(), (first, from)).await? {
                     break Some(UntilMatch::Shown(line));
                 }
             }
@@ -79,16 +79,22 @@ impl Until {
         Ok(matched)
     }
 
-    /// Searches the output from `next` to `end`, and advances `next` to where the following search starts. The first line
-    /// that matches.
-    async fn find(&self, process: &TrackedProcess, next: &mut u64, end: u64) -> io::Result<Option<String>> {
-        while *next < end {
+    /// Searches the output from `after` to `end`, together with what precedes it from `next` on, and advances `next` to where
+    /// the following search starts. The first line that matches.
+    async fn find(
+        &self,
+        process: &TrackedProcess,
+        next: &mut u64,
+        (after, end): (u64, u64),
+    ) -> io::Result<Option<String>> {
+        while after.max(*next) < end {
             let limit = usize::try_from(end - *next).unwrap_or(BLOCK_BYTES).min(BLOCK_BYTES);
             let block = process.spool.read(*next, limit).await?;
             if block.bytes.is_empty() {
                 return Ok(None);
             }
-            if let Some(line) = self.line_in(&block.bytes)? {
+            let shown = usize::try_from(after.saturating_sub(block.start)).unwrap_or(usize::MAX);
+            if let Some(line) = self.line_in(&block.bytes, shown) {
                 return Ok(Some(line));
             }
             let kept = block.bytes.len().saturating_sub(OVERLAP_BYTES);
@@ -108,28 +114,30 @@ impl Until {
         Ok(None)
     }
 
-    /// The first line that matches.
-    fn line_in(&self, bytes: &[u8]) -> io::Result<Option<String>> {
-        let mut searcher =
-            SearcherBuilder::new().binary_detection(BinaryDetection::none()).multi_line(true).build();
-        let mut found = FirstLine(None);
-        searcher.search_slice(&self.matcher, bytes, &mut found)?;
-        Ok(found.0)
+    /// The first line that matches, shortened. A match in the first `shown` bytes alone does not count.
+    fn line_in(&self, bytes: &[u8], shown: usize) -> Option<String> {
+        let shown = shown.min(bytes.len());
+        let find = |bytes: &[u8], at| self.matcher.find_at(bytes, at).ok().flatten();
+        let is_known = shown > 0 && find(bytes.get(..shown)?, 0).is_some();
+        let start = find(bytes, if is_known { shown } else { 0 })?.start();
+        let before = line_start_in(bytes.get(..start)?);
+        let line = bytes.get(before..)?.split(|byte| *byte == b'\n').next()?;
+        let text = truncate::show(line.get(..line.len().min(LINE_CHARS * 4)).unwrap_or(line)).text;
+        Some(text.trim_end().chars().take(LINE_CHARS).collect())
     }
 }
 
-/// The first line that matches, shortened.
-struct FirstLine(Option<String>);
+/// Where the line of the output before `from` starts, as far as it is searched again.
+async fn line_start(process: &TrackedProcess, from: u64) -> io::Result<u64> {
+    let first = from.saturating_sub(OVERLAP_BYTES as u64).max(process.from).min(from);
+    let limit = usize::try_from(from - first).unwrap_or(OVERLAP_BYTES);
+    let block = process.spool.read(first, limit).await?;
+    Ok((block.start + line_start_in(&block.bytes) as u64).min(from))
+}
 
-impl Sink for FirstLine {
-    type Error = io::Error;
-
-    fn matched(&mut self, _: &Searcher, found: &SinkMatch<'_>) -> Result<bool, io::Error> {
-        let line = found.lines().next().unwrap_or_default();
-        let text = truncate::show(line.get(..line.len().min(LINE_CHARS * 4)).unwrap_or(line)).text;
-        self.0 = Some(text.trim_end().chars().take(LINE_CHARS).collect());
-        Ok(false)
-    }
+/// Where the last line of these bytes starts.
+fn line_start_in(bytes: &[u8]) -> usize {
+    bytes.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1)
 }
 
 #[cfg(test)]
@@ -146,8 +154,20 @@ mod tests {
             ("^two$", "one two\n", false),
             ("x", "", false),
         ] {
-            let line = Until::new(pattern).unwrap().line_in(text.as_bytes()).unwrap();
+            let line = Until::new(pattern).unwrap().line_in(text.as_bytes(), 0);
             assert_eq!(line.is_some(), expected, "{pattern}: {line:?}");
+        }
+        for (pattern, shown, new, expected) in [
+            ("Server ready", "Server rea", "dy on 80\nmore", Some("Server ready on 80")),
+            ("^ready", "not ", "ready", None),
+            ("error.*", "error: one", "\nfine\n", None),
+            ("error.*", "error: one", "\nerror: two\n", Some("error: two")),
+            ("^Password: $", "Password: ", "\n", None),
+            ("o", "o", "", None),
+        ] {
+            let text = format!("{shown}{new}");
+            let line = Until::new(pattern).unwrap().line_in(text.as_bytes(), shown.len());
+            assert_eq!(line.as_deref(), expected, "{pattern}: {text:?}");
         }
         let error = Until::new("(").unwrap_err().text_content();
         assert!(error.contains("`until`") && error.contains("hint: "), "{error}");
