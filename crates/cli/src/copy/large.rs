@@ -329,8 +329,8 @@ impl LocalPrefix {
             let mut sha256 = RunningHash::new(HashKind::Sha256);
             let running = match kind {
                 HashKind::Sha256 => {
-                    let is_long = add_first(&file, first, &mut [&mut sha256]).map_err(cannot())?;
-                    is_long.then(|| sha256.clone())
+                    let is_complete = add_first(&file, first, &mut [&mut sha256]).map_err(cannot())?;
+                    is_complete.then(|| sha256.clone())
                 }
                 HashKind::Xxh128 => {
                     let mut running = RunningHash::new(kind);

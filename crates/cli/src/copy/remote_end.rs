@@ -222,7 +222,7 @@ impl RemoteEnd {
             mtime: attributes.mtime.filter(|_| self.session.has_capability("fs.write.mtime")),
             // As with cp, scp and rsync, the kernel decides when data is written to disk.
             durable: Some(false),
-            // A chunk of a partial file: if another program writes to it, the hash at the end differs.
+            // A chunk of a partial file: if another program writes to it, the verification at the end fails.
             atomic: (how == "append" && !bytes.is_empty()).then_some(false),
             hash,
             ..v1::FsWrite::default()
