@@ -92,8 +92,9 @@ pub fn is_reaped(pid: u32, started: u64) -> bool {
 }
 
 fn start_time(pid: u32) -> io::Result<Option<u64>> {
-    let fields = stat_fields(pid)?;
-    Ok(fields.and_then(|fields| fields.split_ascii_whitespace().nth(19)?.parse().ok()))
+    let Some(fields) = stat_fields(pid)? else { return Ok(None) };
+    let started = fields.split_ascii_whitespace().nth(19).and_then(|field| field.parse().ok());
+    Ok(Some(started.ok_or(io::ErrorKind::InvalidData)?))
 }
 
 /// Opens a pidfd, which refers to the process that has this pid now.
@@ -284,11 +285,19 @@ mod tests {
         assert!(!tree(pids(), (own, LeaderPid::Released), "NO=mark").contains(&own));
     }
 
+    /// Waits until the child executes its program: `spawn` can return before its environment is complete.
+    fn executed(child: &std::process::Child) -> i32 {
+        let pid = i32::try_from(child.id()).unwrap();
+        while environment_bytes(pid).is_none() {
+            std::thread::yield_now();
+        }
+        pid
+    }
+
     #[test]
     fn a_process_with_an_empty_environment_has_no_mark() {
         let mut child = std::process::Command::new("sleep").arg("1000").env_clear().spawn().unwrap();
-        let pid = i32::try_from(child.id()).unwrap();
-        // `spawn` returns when the exec is complete.
+        let pid = executed(&child);
         let state = mark_state(pid, "NO", "mark");
         child.kill().unwrap();
         child.wait().unwrap();
@@ -303,7 +312,7 @@ mod tests {
         let program = directory.path().join(OsStr::from_bytes(b") S 1 \xff"));
         std::os::unix::fs::symlink("/bin/sleep", &program).unwrap();
         let mut child = std::process::Command::new(program).arg("1000").env("A", "mark").spawn().unwrap();
-        let pid = i32::try_from(child.id()).unwrap();
+        let pid = executed(&child);
         let found = (ancestry(pid), mark_state(pid, "A", "ma"), environment_bytes(pid), name(pid));
         let had_ended = has_ended(pid);
         child.kill().unwrap();
