@@ -17,6 +17,10 @@ export interface Size {
   rows: number;
 }
 
+export function isSameSize(one: Size, other: Size): boolean {
+  return one.cols === other.cols && one.rows === other.rows;
+}
+
 export class TerminalView {
   readonly xterm: Terminal;
   readonly search = new SearchAddon();
